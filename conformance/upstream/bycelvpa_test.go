@@ -210,7 +210,7 @@ func (c *byCelvpa) add(h happens) bool {
 		if w != nil {
 			record = recordOf(c.plan, c.objects[w.ID], h.Container)
 		}
-		bytes, ok, failed := facts.OOMSample(c.plan, h.Container, record, reported, peak, nil)
+		bytes, ok, failed := facts.OOMSample(c.plan, h.Container, record, facts.OOM{Reported: reported, Peak: peak}, nil)
 		if len(failed) > 0 {
 			panic(failed[0])
 		}

@@ -75,7 +75,7 @@ type OOM struct {
 	Time     time.Time     `json:"time"`
 	Pod      string        `json:"pod"`
 	Outcome  string        `json:"outcome"`            // accepted, or why it does not count, as in the recommender's metrics
-	Reported string        `json:"reported"`           // memory request or usage then, a quantity
+	Reported string        `json:"reported"`           // memory request or usage then, or its part of the pod's request, a quantity
 	CountsAs string        `json:"countsAs,omitempty"` // the sample that stands for it, a quantity; empty = none
 	Steps    []engine.Step `json:"steps,omitempty"`
 }

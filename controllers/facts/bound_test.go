@@ -17,7 +17,7 @@ func TestEveryFactOfAPointIsBound(t *testing.T) {
 	plan, trace := shippedPlan(t), &engine.Trace{}
 	none, v := facts.Policy(nil), vpa("InPlaceOrRecreate", recommendation(t, "a", "cpu=1", "cpu=1", "cpu=1"))
 	facts.WindowFor(plan, "a", none, trace)
-	facts.OOMSample(plan, "a", none, 1, 1, trace)
+	facts.OOMSample(plan, "a", none, facts.OOM{Reported: 1, Share: 1, Peak: 1}, trace)
 	plan.Decide(facts.ContainerSelect, facts.SelectFacts("a", none, facts.Seen{}), trace)
 	estimate, _ := facts.EstimateFacts("a", facts.Estimate{}, none, facts.NewBounds())
 	plan.RunStages(facts.ContainerEstimate, estimate, trace)

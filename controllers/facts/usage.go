@@ -8,8 +8,12 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// oomKill is an OOM kill, in bytes.
-type oomKill struct{ reported, peak int64 }
+// OOM is an OOM kill, in bytes.
+type OOM struct {
+	Reported int64 // the usage or request in the report; 0 = unknown
+	Share    int64 // what a container without a request has of the pod-level request to itself; 0 = none
+	Peak     int64 // the window's largest sample; 0 = none
+}
 
 var (
 	windowSchema = lang.NewSchema("Window",
@@ -19,8 +23,10 @@ var (
 		lang.Field{Name: "clockSkew", Type: lang.IntOf(Duration), Doc: "how far ahead of the recommender's clock a sample may be; later samples of any resource are rejected"})
 
 	oomSchema = lang.Bind("OOM",
-		lang.IntFrom("memory", lang.IntOf(Memory), "the reported bytes used, or requested; 0 if neither is known", func(k oomKill) int64 { return k.reported }),
-		lang.IntFrom("peak", lang.IntOf(Memory), "the largest sample of the window; 0 without one", func(k oomKill) int64 { return k.peak }))
+		lang.IntFrom("memory", lang.IntOf(Memory), "the reported bytes used, or requested; 0 if neither is known", func(k OOM) int64 { return k.Reported }),
+		lang.IntFrom("peak", lang.IntOf(Memory), "the largest sample of the window; 0 without one", func(k OOM) int64 { return k.Peak }),
+		lang.IntIf("share", lang.IntOf(Memory), "what other containers leave of the pod's memory request, for its only container without one; otherwise unset",
+			func(k OOM) (int64, bool) { return k.Share, k.Share > 0 }))
 
 	sampleSchema = lang.NewSchema("MemorySample",
 		lang.Field{Name: "memory", Type: lang.IntOf(Memory), Doc: "bytes; unset = the container's memory is not raised"})
@@ -92,13 +98,12 @@ func WindowFor(plan *engine.Plan, container string, policy *lang.Record, trace *
 	return w, failed
 }
 
-// OOMSample runs usage.oom and returns the sample, in bytes, for an OOM kill. reported is the usage
-// or request in the report, 0 = unknown; peak is the window's largest sample, 0 = none. ok is false
-// if the rules want no sample. It also returns the rules that failed.
-func OOMSample(plan *engine.Plan, container string, policy *lang.Record, reported, peak int64, trace *engine.Trace) (bytes int64, ok bool, failed []*engine.RuleError) {
+// OOMSample runs usage.oom and returns the sample, in bytes, for an OOM kill. ok is false if the rules
+// want no sample. It also returns the rules that failed.
+func OOMSample(plan *engine.Plan, container string, policy *lang.Record, oom OOM, trace *engine.Trace) (bytes int64, ok bool, failed []*engine.RuleError) {
 	sample := sampleSchema.New()
 	f := usageOOM.NewFacts().Set("container", lang.Text(container)).Set("policy", policy)
-	f.Set("oom", oomSchema.Of(oomKill{reported, peak})).Set("sample", sample)
+	f.Set("oom", oomSchema.Of(oom)).Set("sample", sample)
 	failed = plan.RunStages(UsageOOM, f, trace)
 	bytes, ok = sample.Int("memory")
 	return bytes, ok, failed

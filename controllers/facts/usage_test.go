@@ -89,18 +89,18 @@ func TestAWindowThatRulesDoNotGiveIsUpstreams(t *testing.T) {
 
 func TestAnOOMBecomesASample(t *testing.T) {
 	const mi = 1 << 20
-	bytes, ok, failed := facts.OOMSample(shippedPlan(t), "a", facts.Policy(nil), 1000*mi, 3000*mi, nil)
+	bytes, ok, failed := facts.OOMSample(shippedPlan(t), "a", facts.Policy(nil), facts.OOM{Reported: 1000 * mi, Peak: 3000 * mi}, nil)
 	require.Empty(t, failed)
 	require.True(t, ok)
 	require.EqualValues(t, 3600*mi, bytes)
 
 	on := planWith(t, policy.Options{Gates: map[string]bool{"PerVPAConfig": true}})
-	_, ok, failed = facts.OOMSample(on, "a", facts.Policy(&vpav1.ContainerResourcePolicy{OOMBumpUpRatio: quantity("1"), OOMMinBumpUp: quantity("0")}), 1000*mi, 0, nil)
+	_, ok, failed = facts.OOMSample(on, "a", facts.Policy(&vpav1.ContainerResourcePolicy{OOMBumpUpRatio: quantity("1"), OOMMinBumpUp: quantity("0")}), facts.OOM{Reported: 1000 * mi}, nil)
 	require.Empty(t, failed)
 	require.False(t, ok, "both are neutral")
 
 	plan := ownPlan(t, "oom-bump.yaml", "ratio, type: double, default: 1.2", "ratio, type: double")
-	_, ok, failed = facts.OOMSample(plan, "a", facts.Policy(nil), 1000*mi, 0, nil)
+	_, ok, failed = facts.OOMSample(plan, "a", facts.Policy(nil), facts.OOM{Reported: 1000 * mi}, nil)
 	require.False(t, ok)
 	require.Len(t, failed, 1)
 }

@@ -31,6 +31,7 @@ func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample in
 	trace, again, resumed := &engine.Trace{}, false, s.cluster.Resumed(o.Pod, o.Container)
 	taken = s.cluster.AddOOM(o, now, func(of *model.Workload, reported, peak int64) (bytes int64, ok bool) {
 		defer func() { sample = bytes }()
+		kill := facts.OOM{Reported: reported, Share: o.Share, Peak: peak}
 		if of != nil {
 			w := s.workloads[of.ID]
 			if w != nil && !resumed && o.At.Before(w.judged[o.Container]) {
@@ -41,13 +42,13 @@ func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample in
 				s.contained(w, "judging that it ran out of memory", func() {
 					e := s.effective(w, o.Container)
 					var failed []*engine.RuleError
-					bytes, ok, failed = facts.OOMSample(e.plan, o.Container, e.record, reported, peak, trace)
+					bytes, ok, failed = facts.OOMSample(e.plan, o.Container, e.record, kill, trace)
 					s.failed(w, "OOM of "+o.Container, "OOM may not be recorded", failed)
 				})
 				return bytes, ok
 			}
 		}
-		bytes, ok, failed := facts.OOMSample(s.rules.Default(), o.Container, facts.Policy(nil), reported, peak, nil)
+		bytes, ok, failed := facts.OOMSample(s.rules.Default(), o.Container, facts.Policy(nil), kill, nil)
 		policy.Report(s.logger, "OOM may not be recorded", failed...)
 		return bytes, ok
 	})
@@ -80,7 +81,7 @@ func (w *Workload) keepOOM(o model.OOM, taken model.Taken, sample int64, steps [
 	for i := range steps {
 		steps[i].Item = o.At.UTC().Format(time.RFC3339)
 	}
-	one := answers.OOM{Time: o.At, Pod: o.Pod.Name, Outcome: taken.String(), Reported: memory(o.Memory), Steps: steps}
+	one := answers.OOM{Time: o.At, Pod: o.Pod.Name, Outcome: taken.String(), Reported: memory(max(o.Memory, o.Share)), Steps: steps}
 	if taken == model.Accepted {
 		one.CountsAs = memory(sample)
 	}

@@ -88,3 +88,24 @@ func TestPodsWithPodLevelRequestsGetAPodLevelRecommendation(t *testing.T) {
 		})
 	}
 }
+
+// TestAnOOMKillOfAContainerThatSharesThePodsMemoryStartsFromItsShare: AEP-7571.
+func TestAnOOMKillOfAContainerThatSharesThePodsMemoryStartsFromItsShare(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		o      policy.Options
+		sample int64
+	}{
+		{"the gate is on", policy.Options{Gates: map[string]bool{"PodLevelResources": true}}, 1200 << 20},
+		{"the gate is off", policy.Options{}, 100<<20 + 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, tt.o)
+			w.see()
+			id := w.idlePod("p", "a")
+			taken, sample := w.AddOOM(model.OOM{Pod: id, Container: "a", Share: 1000 << 20, At: start}, start)
+			require.Equal(t, model.Accepted, taken)
+			require.Equal(t, tt.sample, sample)
+		})
+	}
+}

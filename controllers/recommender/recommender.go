@@ -254,7 +254,7 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 			r.using(func() { taken, sample = r.AddOOM(o, now) })
 			oomsTotal.WithLabelValues(taken.String()).Inc()
 			r.Log.V(2).Info("container ran out of memory", "namespace", o.Pod.Namespace, "pod", o.Pod.Name, "container", o.Container,
-				"reportedBytes", o.Memory, "countsAsBytes", sample, "at", o.At, "outcome", taken.String())
+				"reportedBytes", o.Memory, "podLevelBytes", o.Share, "countsAsBytes", sample, "at", o.At, "outcome", taken.String())
 		}
 	}
 	aggregatesCount.Set(float64(r.cluster.Aggregates()))

@@ -39,6 +39,7 @@ type OOM struct {
 	Pod       PodID
 	Container string
 	Memory    int64 // bytes used or requested; 0 when not known
+	Share     int64 // bytes of the pod-level request that it alone can use without a request of its own; 0 if there are none
 	At        time.Time
 	Late      bool // found when its pod was first seen, so it may be long ago
 }

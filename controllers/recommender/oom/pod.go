@@ -15,7 +15,7 @@ const killed = "OOMKilled"
 //   - those that ran before, run now, and were restarted in between: memory is what the old pod requests.
 //
 // So a container that waits between a kill and its restart is returned once. Memory is the request,
-// in bytes, as the node applies it if the status says so; 0 without one. Init containers,
+// in bytes, as the node applies it if the status says so; 0 without one. Share is for a container without a request. Init containers,
 // containers that only one of the states has, and kills without a time, which belong to no window,
 // are left out. Either pod may be nil or lack any part of its status.
 func FromPod(old, new *corev1.Pod) []model.OOM {
@@ -49,6 +49,7 @@ func FromPod(old, new *corev1.Pod) []model.OOM {
 			Pod:       model.PodID{Namespace: new.Namespace, Name: new.Name},
 			Container: now.Name,
 			Memory:    requested(pod, now.Name),
+			Share:     share(pod, now.Name),
 			At:        kill.FinishedAt.Time,
 		})
 	}
@@ -72,6 +73,7 @@ func FromFirst(pod *corev1.Pod) []model.OOM {
 					Pod:       model.PodID{Namespace: pod.Namespace, Name: pod.Name},
 					Container: s.Name,
 					Memory:    requested(pod, s.Name),
+					Share:     share(pod, s.Name),
 					At:        end.FinishedAt.Time,
 					Late:      true,
 				})
@@ -104,4 +106,55 @@ func requested(pod *corev1.Pod, container string) int64 {
 		}
 	}
 	return 0
+}
+
+// share is what the other containers leave of the pod-level memory request (AEP-7571), in bytes, for
+// the only container without a request of its own. It is 0 for other containers: where several share
+// the rest, one of them may have used any part of it. API servers fill in the request of a pod that
+// has only a limit.
+func share(pod *corev1.Pod, container string) int64 {
+	left := podRequest(pod)
+	if left == 0 || requested(pod, container) > 0 {
+		return 0
+	}
+	found := false
+	for i := range pod.Spec.Containers {
+		name := pod.Spec.Containers[i].Name
+		if name == container {
+			found = true
+			continue
+		}
+		asked := requested(pod, name)
+		if asked == 0 || asked >= left {
+			return 0
+		}
+		left -= asked
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+			continue // it has ended
+		}
+		asked := bytes(c.Resources.Requests)
+		if asked == 0 || asked >= left {
+			return 0
+		}
+		left -= asked
+	}
+	if !found {
+		return 0
+	}
+	return left
+}
+
+// podRequest is the memory that a pod requests as a whole, in bytes; as reported by the node, if it is.
+func podRequest(pod *corev1.Pod) int64 {
+	asked := pod.Spec.Resources
+	if asked == nil {
+		return 0
+	}
+	if actual := pod.Status.Resources; actual != nil {
+		asked = actual
+	}
+	return bytes(asked.Requests)
 }

@@ -153,6 +153,67 @@ func TestKillsOfBeforeAPodWasSeenAreFoundInItsStatus(t *testing.T) {
 	}
 }
 
+func TestTheOnlyContainerWithoutARequestHasTheRestOfThePods(t *testing.T) {
+	const mib = 1 << 20
+	always := corev1.ContainerRestartPolicyAlways
+	// whole is a pod with a memory request, whose containers request some memory each; "" for none.
+	whole := func(request string, containers ...string) *corev1.Pod {
+		r, p := requests(request), &corev1.Pod{}
+		p.Spec.Resources = &r
+		for i, memory := range containers {
+			c := corev1.Container{Name: string(rune('a' + i))}
+			if memory != "" {
+				c.Resources = requests(memory)
+			}
+			p.Spec.Containers = append(p.Spec.Containers, c)
+		}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{status("a", 1, running(), ended(killed, 1))}
+		return p
+	}
+	with := func(p *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
+		change(p)
+		return p
+	}
+	sidecar := func(memory string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			c := corev1.Container{Name: "proxy", RestartPolicy: &always}
+			if memory != "" {
+				c.Resources = requests(memory)
+			}
+			p.Spec.InitContainers = []corev1.Container{{Name: "init"}, c}
+		}
+	}
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		want int64
+	}{
+		"one container":                        {whole("2Gi", ""), 2048 * mib},
+		"the others request some":              {whole("2Gi", "", "500Mi", "548Mi"), 1000 * mib},
+		"another one requests none":            {whole("2Gi", "", "500Mi", ""), 0},
+		"it has a request of its own":          {whole("2Gi", "100Mi"), 0},
+		"the others request all":               {whole("2Gi", "", "2Gi"), 0},
+		"the others request more":              {whole("2Gi", "", "3Gi", "3Gi"), 0},
+		"the others request more than int64":   {whole("2Gi", "", "1e30", "1e30"), 0},
+		"a sidecar requests some":              {with(whole("2Gi", ""), sidecar("48Mi")), 2000 * mib},
+		"a sidecar requests none":              {with(whole("2Gi", ""), sidecar("")), 0},
+		"the node applies another request":     {with(whole("2Gi", ""), func(p *corev1.Pod) { r := requests("1Gi"); p.Status.Resources = &r }), 1024 * mib},
+		"the pod requests no memory":           {with(whole("2Gi", ""), func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{} }), 0},
+		"the pod has no resources":             {with(whole("2Gi", ""), func(p *corev1.Pod) { p.Spec.Resources = nil }), 0},
+		"the spec does not know the container": {with(whole("2Gi", ""), func(p *corev1.Pod) { p.Spec.Containers = nil }), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := FromFirst(test.pod)
+			require.Len(t, got, 1)
+			require.Equal(t, test.want, got[0].Share)
+			before := test.pod.DeepCopy()
+			before.Status.ContainerStatuses[0] = status("a", 0, running(), corev1.ContainerState{})
+			got = FromPod(before, test.pod)
+			require.Len(t, got, 1)
+			require.Equal(t, test.want, got[0].Share)
+		})
+	}
+}
+
 func TestInitContainersAreNotTold(t *testing.T) {
 	old, now := pod("1Gi"), pod("1Gi")
 	old.Status.InitContainerStatuses = []corev1.ContainerStatus{status("app", 0, running(), corev1.ContainerState{})}
