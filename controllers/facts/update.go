@@ -241,7 +241,11 @@ var podSchema = lang.Bind("Pod",
 	}),
 	lang.BoolFrom("ready", "", func(s *PodState) bool { return podutils.IsPodReady(s.Pod) }),
 	lang.BoolFrom("boosted", "one of its containers has a startup boost (annotation vpaCpuStartupBoost)",
-		func(s *PodState) bool { return Boosted(s.Pod) }))
+		func(s *PodState) bool { return Boosted(s.Pod) }),
+	lang.BoolIf("podLevel", "it has CPU or memory at pod level (spec.resources); unset if not", func(s *PodState) (bool, bool) {
+		_, _, ok := podResourcesOf(s.Pod)
+		return ok, ok
+	}))
 
 var podBoostSchema = lang.Bind("PodBoost",
 	lang.BoolFrom("over", "the boost of one of its containers is over", func(c *PodChange) bool {

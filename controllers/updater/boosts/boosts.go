@@ -275,7 +275,11 @@ func (b *Controller) end(ctx context.Context, p *podupdate.Pod, remaining time.D
 			sent = true
 			b.settles(key)
 		}
-		log.Error(err, "cannot end the startup boost; retrying", "rule", verdict.Rule)
+		log = log.WithValues("rule", verdict.Rule)
+		if facts.PodLevel(pod) != nil && actuation.RefusalOf(err) == facts.RefusedNotSupported {
+			log = log.WithValues("hint", "if this cluster cannot resize pods with pod-level resources, set --pod-level-resize=false on the admission controller and the updater")
+		}
+		log.Error(err, "cannot end the startup boost; retrying")
 		return again{backOff: true}
 	}
 	sent = true

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -191,6 +192,34 @@ func TestEndOfABoostIsRetried(t *testing.T) {
 			l.Turn, l.onSent = nil, nil
 			require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")), "the first attempt is forgotten")
 			require.Len(t, l.resized, 1)
+		})
+	}
+}
+
+func TestLogNamesTheFlagWhereAPodWithPodLevelResourcesCannotBeResized(t *testing.T) {
+	podLevel := func(pod *corev1.Pod) {
+		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}
+	}
+	for name, tt := range map[string]struct {
+		change func(*corev1.Pod)
+		says   string
+		hint   bool
+	}{
+		"pod-level resources":        {podLevel, "resize of pods with pod-level resources is forbidden when InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled", true},
+		"refused for another reason": {podLevel, "exceeded quota: q", false},
+		"another pod":                {func(*corev1.Pod) {}, "windows pods cannot be resized", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour, tt.change))
+			l.onSent = func(string) error {
+				return apierrors.NewForbidden(corev1.Resource("pods"), "p", errors.New(tt.says))
+			}
+			var lines []string
+			l.Log = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+			require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
+			require.Len(t, lines, 1)
+			require.Contains(t, lines[0], "cannot end the startup boost; retrying")
+			require.Equal(t, tt.hint, strings.Contains(lines[0], "--pod-level-resize=false"))
 		})
 	}
 }
