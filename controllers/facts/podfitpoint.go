@@ -97,6 +97,7 @@ var podFit = &registry.Point{
 	Vars: append([]registry.Var{
 		{Name: "bound", Type: lang.String, Doc: "which recommendation it is: target, lowerBound or upperBound"},
 		{Name: "scaling", Type: lang.RecordOf(scalingsSchema), Writable: true, Doc: "the factor for all containers, for rules that must see all of them first"},
+		{Name: "aboveRequests", Type: lang.RecordOf(scalingsSchema), Writable: true, Doc: "the factor for what limits are above requests, likewise"},
 	}, podFacts...),
 	Scopes: []registry.Scope{containerScope, podScope},
 }
