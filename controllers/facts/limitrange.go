@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/celvpa/celvpa/engine/lang"
 )
@@ -18,8 +19,9 @@ type LimitRanges struct {
 }
 
 // FoldLimitRanges folds the LimitRanges of one namespace (UPSTREAM.md §3.4): the highest minimum,
-// the lowest maximum, and the default of the last by name that has limits of the type. Only CPU and
-// memory count.
+// the lowest maximum, and the default of the last by name that has limits of the type. The lowest
+// maxLimitRequestRatio, which upstream does not read, is kept beside them. Only CPU and memory
+// count.
 func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 	sorted := make([]*corev1.LimitRange, len(list))
 	for i := range list {
@@ -51,6 +53,7 @@ func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 }
 
 func (l *LimitRanges) add(name string, item *corev1.LimitRangeItem) {
+	l.addMaxRatio(name, item.MaxLimitRequestRatio)
 	if item.Max == nil && item.Min == nil && item.Default == nil {
 		return
 	}
@@ -80,6 +83,32 @@ func (l *LimitRanges) add(name string, item *corev1.LimitRangeItem) {
 	if item.Default != nil {
 		so.SetRecord("default", Resources(item.Default))
 	}
+}
+
+// addMaxRatio keeps ratios in thousandths, rounded up, as LimitRanger compares them.
+func (l *LimitRanges) addMaxRatio(name string, list corev1.ResourceList) {
+	for _, resource := range ScaledResources {
+		q, ok := list[resource]
+		if !ok {
+			continue
+		}
+		byType := recordIn(l.record, "maxLimitRequestRatio", maxRatiosByTypeSchema)
+		into := recordIn(byType, name, maxRatiosSchema)
+		n := held(q, apiresource.Milli)
+		if before, set := into.Int(string(resource)); !set || n < before {
+			into.SetInt(string(resource), n)
+		}
+	}
+}
+
+// recordIn returns a field of a record, which it sets if it is unset.
+func recordIn(r *lang.Record, field string, schema *lang.Schema) *lang.Record {
+	so, _ := r.Field(field).(*lang.Record)
+	if so == nil {
+		so = schema.New()
+		r.SetRecord(field, so)
+	}
+	return so
 }
 
 // Defaulted names, separated by commas, the containers that a resize would give defaults: the

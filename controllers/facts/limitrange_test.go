@@ -49,7 +49,7 @@ func TestLimitRangesAreFolded(t *testing.T) {
 		{name: "of another type", list: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: "PersistentVolumeClaim", Max: amounts("storage", "1Gi")})}, want: limitRangesSchema.New()},
 		{
 			name: "one that gives requests alone bounds nothing, but is one of type Container", names: []string{"a"},
-			list: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: ofContainers, DefaultRequest: amounts("cpu", "1"), MaxLimitRequestRatio: amounts("cpu", "2")})},
+			list: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: ofContainers, DefaultRequest: amounts("cpu", "1")})},
 			want: limitRangesSchema.New(),
 		},
 		{
@@ -59,6 +59,18 @@ func TestLimitRangesAreFolded(t *testing.T) {
 				rangeOf("b", corev1.LimitRangeItem{Type: ofContainers, Min: amounts("cpu", "2", "memory", "1"), Max: amounts("cpu", "8", "memory", "9")}),
 			},
 			want: limitRangesSchema.New().SetRecord("container", says(resources(2000, 2), resources(8000, 8), none)),
+		},
+		{
+			name: "of ratios the lowest, in thousandths, by resource and by type; it is no bound of its own", names: []string{"a", "b"},
+			list: []corev1.LimitRange{
+				rangeOf("a",
+					corev1.LimitRangeItem{Type: ofContainers, MaxLimitRequestRatio: amounts("cpu", "2.5", "memory", "2")},
+					corev1.LimitRangeItem{Type: ofPods, MaxLimitRequestRatio: amounts("memory", "1.0001", "nvidia.com/gpu", "1")}),
+				rangeOf("b", corev1.LimitRangeItem{Type: ofContainers, MaxLimitRequestRatio: amounts("cpu", "1.5", "memory", "3")}),
+			},
+			want: limitRangesSchema.New().SetRecord("maxLimitRequestRatio", maxRatiosByTypeSchema.New().
+				SetRecord("container", maxRatiosSchema.New().SetInt("cpu", 1500).SetInt("memory", 2000)).
+				SetRecord("pod", maxRatiosSchema.New().SetInt("memory", 1001))),
 		},
 		{
 			name: "by resource and by type", names: []string{"a"},

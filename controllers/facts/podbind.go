@@ -92,7 +92,7 @@ func (b *boundPod) fitting() *fitted {
 // bind binds a recommendation, in place of the one before.
 func (b *boundPod) bind(f *fitted, of boundOfPods) {
 	f.facts.Notes = nil
-	f.facts.Set("bound", lang.Text(of.name)).Set("scaling", scalingsSchema.Empty()).Set("aboveRequests", scalingsSchema.Empty())
+	f.facts.Set("bound", lang.Text(of.name)).Set("scaling", scalingsSchema.Empty()).Set("aboveRequests", aboveRequestsByResource.Empty())
 	for i, item := range f.items {
 		recommended := resourcesSchema.Empty()
 		switch {

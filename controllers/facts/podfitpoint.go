@@ -31,21 +31,39 @@ var (
 		lang.Field{Name: "cpu", Type: lang.RecordOf(scalingSchema)},
 		lang.Field{Name: "memory", Type: lang.RecordOf(scalingSchema)})
 
+	aboveRequestsSchema = lang.NewSchema("AboveRequests",
+		lang.Field{Name: "from", Type: lang.Int, Doc: "the total of all containers whose limits follow requestToLimitRatio"},
+		lang.Field{Name: "to", Type: lang.Int, Doc: "the total that they should have: each is multiplied by to ÷ from"},
+		lang.Field{Name: "byRatio", Type: lang.Bool, Doc: "because of maxLimitRequestRatio, else of the maximum"})
+
+	aboveRequestsByResource = lang.NewSchema("AboveRequestsByResource",
+		lang.Field{Name: "cpu", Type: lang.RecordOf(aboveRequestsSchema)},
+		lang.Field{Name: "memory", Type: lang.RecordOf(aboveRequestsSchema)})
+
 	limitRangeSchema = lang.NewSchema("LimitRange",
 		lang.Field{Name: "min", Type: lang.RecordOf(resourcesSchema.Schema)},
 		lang.Field{Name: "max", Type: lang.RecordOf(resourcesSchema.Schema)},
 		lang.Field{Name: "default", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "limits"})
 
+	maxRatiosSchema = lang.NewSchema("MaxLimitRequestRatios",
+		lang.Field{Name: "cpu", Type: lang.Int, Doc: "thousandths: 2000 is a limit of twice the request"},
+		lang.Field{Name: "memory", Type: lang.Int, Doc: "thousandths"})
+
+	maxRatiosByTypeSchema = lang.NewSchema("MaxLimitRequestRatiosByType",
+		lang.Field{Name: "container", Type: lang.RecordOf(maxRatiosSchema), Doc: "for each container"},
+		lang.Field{Name: "pod", Type: lang.RecordOf(maxRatiosSchema), Doc: "for the pod as a whole"})
+
 	limitRangesSchema = lang.NewSchema("LimitRanges",
 		lang.Field{Name: "container", Type: lang.RecordOf(limitRangeSchema), Doc: "for each container; unset when there are none of that type"},
-		lang.Field{Name: "pod", Type: lang.RecordOf(limitRangeSchema), Doc: "for the pod as a whole; unset when there are none of that type"})
+		lang.Field{Name: "pod", Type: lang.RecordOf(limitRangeSchema), Doc: "for the pod as a whole; unset when there are none of that type"},
+		lang.Field{Name: "maxLimitRequestRatio", Type: lang.RecordOf(maxRatiosByTypeSchema), Doc: "the most that a limit may be of its request: the lowest of them"})
 )
 
 // Pod facts of both points.
 var (
 	podFacts = []registry.Var{
 		{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
-		{Name: "limitRange", Type: lang.RecordOf(limitRangesSchema), Doc: "the LimitRanges of the namespace combined: the highest minimum and the lowest maximum"},
+		{Name: "limitRange", Type: lang.RecordOf(limitRangesSchema), Doc: "the LimitRanges of the namespace combined: the highest minimum, the lowest maximum and ratio"},
 	}
 	originalVar = registry.Var{Name: "original", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "what the pod has now"}
 	keptVar     = registry.Var{Name: "keptRatio", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "a request and a limit whose ratio resizes kept so far (annotation vpaLimitRatio); what the pod has now is rounded"}
@@ -97,7 +115,7 @@ var podFit = &registry.Point{
 	Vars: append([]registry.Var{
 		{Name: "bound", Type: lang.String, Doc: "which recommendation it is: target, lowerBound or upperBound"},
 		{Name: "scaling", Type: lang.RecordOf(scalingsSchema), Writable: true, Doc: "the factor for all containers, for rules that must see all of them first"},
-		{Name: "aboveRequests", Type: lang.RecordOf(scalingsSchema), Writable: true, Doc: "the factor for what limits are above requests, likewise"},
+		{Name: "aboveRequests", Type: lang.RecordOf(aboveRequestsByResource), Writable: true, Doc: "the factor for what limits are above requests, likewise"},
 	}, podFacts...),
 	Scopes: []registry.Scope{containerScope, podScope},
 }
