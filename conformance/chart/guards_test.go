@@ -1,0 +1,75 @@
+package chart
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/engine"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// TestTheChartRefusesToRunBesideAnotherVPA: what it finds by lookup, in a cluster with these objects.
+func TestTheChartRefusesToRunBesideAnotherVPA(t *testing.T) {
+	deployment := func(namespace, name, image, more string) string {
+		return "{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: " + namespace + ", name: " + name + more + "}, spec: {replicas: 1, template: {spec: {containers: [{name: c, image: '" + image + "', args: [updater]}]}}}}\n"
+	}
+	webhook := func(configuration, webhook string) string {
+		return "---\n{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: " + configuration + "}, webhooks: [{name: other.example}, {name: " + webhook + ", failurePolicy: Fail}]}\n"
+	}
+	const ofThisRelease = ", labels: {app.kubernetes.io/component: updater}, annotations: {meta.helm.sh/release-name: celvpa, meta.helm.sh/release-namespace: celvpa-system}"
+	upstreams := webhook("vpa-vertical-pod-autoscaler-webhook-config", "vpa.k8s.io")
+	for name, c := range map[string]struct{ cluster, values, want string }{
+		"nothing else":                  {"", "{}", ""},
+		"upstream's updater":            {deployment("vpa", "u", "registry:5000/vpa-updater:1.8.1@sha256:0", ""), "{}", "Deployment vpa/u (vpa-updater) already runs a VPA updater"},
+		"an updater that is not wanted": {deployment("vpa", "u", "vpa-updater:1.8.1", ""), "{updater: {enabled: false}}", ""},
+		"the updater of this release":   {deployment("celvpa-system", "celvpa-updater", "celvpa", ofThisRelease), "{}", ""},
+		"the updater of another celvpa": {deployment("other", "u", "celvpa", ", labels: {app.kubernetes.io/component: updater}"), "{}", "Deployment other/u (celvpa) already runs a VPA updater"},
+		"the webhook of upstream's chart": {upstreams, "{}",
+			"MutatingWebhookConfiguration vpa-vertical-pod-autoscaler-webhook-config already sends new pods to a VPA's webhook, with failure policy Fail"},
+		"a webhook that stays":           {upstreams, "{admissionController: {enabled: false}}", ""},
+		"a webhook that is meant":        {upstreams, "{allowOtherVPA: true}", ""},
+		"the webhook that is taken over": {webhook("vpa-webhook-config", "vpa.k8s.io"), "{}", ""},
+		"a webhook of something else":    {webhook("mesh", "mesh.example"), "{}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := harness.Decode([]byte(c.cluster))
+			require.NoError(t, err)
+			there := inCluster{}
+			for _, o := range objects {
+				there = append(there, o)
+			}
+			loaded, err := loadOnce()
+			require.NoError(t, err)
+			options := common.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
+			values, err := util.ToRenderValues(loaded, parse(t, c.values), options, nil)
+			require.NoError(t, err)
+			_, err = engine.RenderWithClientProvider(loaded, values, there)
+			if c.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.want)
+			}
+		})
+	}
+}
+
+// inCluster are the objects that lookup finds.
+type inCluster []runtime.Object
+
+func (o inCluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	client := fake.NewSimpleDynamicClient(scheme.Scheme, o...)
+	switch kind {
+	case "Deployment":
+		return client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}), true, nil
+	default:
+		return client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}), false, nil
+	}
+}
