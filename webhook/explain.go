@@ -18,7 +18,7 @@ import (
 // Prober are required.
 type Explainer struct {
 	Handler     *Handler
-	Registered  func() error // nil = this process does not register the webhook
+	Registered  func() error // nil = something else registers the webhook
 	Prober      *Prober      // nil = nobody looks whether API servers reach it
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 }
@@ -32,10 +32,10 @@ func (e *Explainer) Explain(ctx context.Context, namespace, name string) (answer
 		return out, fmt.Errorf("reading VerticalPodAutoscaler %s: %w", key, err)
 	}
 	out.Rules = policy.Told(policy.For(e.Handler.Rules(), &v))
-	if e.Registered == nil {
-		out.Registered = "this process does not register the webhook (--register-webhook=false)"
-	} else if err := e.Registered(); err != nil {
-		out.Registered = err.Error()
+	if e.Registered != nil {
+		if err := e.Registered(); err != nil {
+			out.Registered = err.Error()
+		}
 	}
 	if e.Prober != nil {
 		out.Reachable = e.Prober.last.Load()

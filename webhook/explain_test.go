@@ -60,7 +60,7 @@ func TestTheLastAdmissionsOfAVPAAreExplained(t *testing.T) {
 	require.Equal(t, "Admit", said.Decisions[0].Action)
 	require.Equal(t, said.Rules.Digest, said.Decisions[0].Rules)
 	require.NotEmpty(t, said.Decisions[0].Inputs)
-	require.Equal(t, "this process does not register the webhook (--register-webhook=false)", said.Registered)
+	require.Empty(t, said.Registered, "something else registers the webhook")
 	require.Nil(t, said.Reachable)
 
 	for i := range 2 * decisions.DefaultKept {

@@ -183,7 +183,7 @@ func (p *Prober) report(err error) {
 		if p.failures++; p.failures >= probeFailures {
 			p.last.Store(ptr.To(false))
 			reachable.WithLabelValues().Set(0)
-			p.notices.Tell(log, reaching, err, "the API server does not reach this webhook, so new pods do not get their recommendations; check the MutatingWebhookConfiguration "+ConfigName+
+			p.notices.Tell(log, reaching, err, "the API server does not reach this webhook, so new pods do not get their recommendations; check the MutatingWebhookConfiguration that has "+WebhookName+
 				" (its address, CA and namespaceSelector), the Service and its endpoints, NetworkPolicies, and firewalls between the control plane and the nodes")
 		}
 	case errors.Is(err, errNotPermitted):

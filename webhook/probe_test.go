@@ -111,7 +111,7 @@ func TestAWebhookThatIsNotReachedIsReportedAtTheSecondProbe(t *testing.T) {
 			require.Equal(t, "unreached", state())
 			require.Error(t, s.Unreached(), "it was reached before")
 			require.Len(t, s.messages, 1, "once")
-			require.Contains(t, s.messages[0], "the API server does not reach this webhook, so new pods do not get their recommendations; check the MutatingWebhookConfiguration vpa-webhook-config")
+			require.Contains(t, s.messages[0], "the API server does not reach this webhook, so new pods do not get their recommendations; check the MutatingWebhookConfiguration that has vpa.k8s.io")
 			require.Contains(t, s.messages[0], one.says)
 			s.answers = s.reached
 			s.looks(1)

@@ -5,7 +5,7 @@ import "time"
 // Admission is what the admission controller did with the pods of a VPA last.
 type Admission struct {
 	Process
-	Registered string     `json:"registered,omitempty"` // why the webhook is not registered; empty = it is
+	Registered string     `json:"registered,omitempty"` // why this process has not registered the webhook yet; empty = it has, or leaves that to something else
 	Reachable  *bool      `json:"reachable,omitempty"`  // false = the API server did not reach it twice in a row; nil = not known
 	Expires    *time.Time `json:"expires,omitempty"`    // end of the serving certificate
 	Admissions []Admitted `json:"admissions,omitempty"` // newest last
