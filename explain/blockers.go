@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,30 +25,39 @@ func finding(token, about, wayOut, format string, args ...any) Finding {
 }
 
 // webhookFindings say whether new pods of the namespace come to the webhook.
-func (o *objects) webhookFindings() []Finding {
-	if o.webhooks == nil {
-		return nil
-	}
-	const start = "start the admission controller; it registers itself once it answers"
-	hooks := o.webhooks.Webhooks
-	i := slices.IndexFunc(hooks, func(w admissionregistrationv1.MutatingWebhook) bool { return w.Name == webhook.WebhookName })
-	if i < 0 {
-		return []Finding{finding("admission-not-registered", "MutatingWebhookConfiguration "+webhook.ConfigName, start,
+func (o *objects) webhookFindings() (out []Finding) {
+	if len(o.webhooks) == 0 {
+		if !o.hooksRead {
+			return nil
+		}
+		return []Finding{finding("admission-not-registered", "MutatingWebhookConfiguration "+webhook.ConfigName,
+			"start the admission controller; it registers itself once it answers, or with --register-webhook=false something else has to register it",
 			"no admission webhook is registered, so new pods keep the resources of their template")}
 	}
-	about := "MutatingWebhookConfiguration " + webhook.ConfigName
-	if o.namespace != nil && hooks[i].NamespaceSelector != nil {
-		selector, err := metav1.LabelSelectorAsSelector(hooks[i].NamespaceSelector)
-		if err == nil && !selector.Matches(labels.Set(o.namespace.Labels)) {
-			return []Finding{finding("admission-skips-namespace", about, "change its namespaceSelector, which the flags --vpa-object-namespace and --ignored-vpa-object-namespaces of the admission controller set",
-				"the webhook's namespaceSelector %s does not match the labels of namespace %s, so its pods keep the resources of their template", selector, o.vpa.Namespace)}
+	for i := range o.webhooks {
+		hook, about := &o.webhooks[i].MutatingWebhook, "MutatingWebhookConfiguration "+o.webhooks[i].config
+		selector, err := selects(hook.NamespaceSelector)
+		switch {
+		case webhook.LeavesOutPodsOf(o.vpa.Namespace, hook):
+			out = append(out, finding("admission-skips-namespace", about, "use failure policy Ignore, or run the admission controller in another namespace",
+				"the admission controller runs in namespace %s with failure policy Fail, so its pods keep the resources of their template", o.vpa.Namespace))
+		case err == nil && o.namespace != nil && !selector.Matches(labels.Set(o.namespace.Labels)):
+			out = append(out, finding("admission-skips-namespace", about,
+				"change its namespaceSelector, which the flags --vpa-object-namespace and --ignored-vpa-object-namespaces of the admission controller set unless something else registers it",
+				"the webhook's namespaceSelector %s does not match the labels of namespace %s, so its pods keep the resources of their template", selector, o.vpa.Namespace))
+		default:
+			return nil
 		}
 	}
-	if webhook.LeavesOutPodsOf(o.vpa.Namespace, &hooks[i]) {
-		return []Finding{finding("admission-skips-namespace", about, "use failure policy Ignore, or run the admission controller in another namespace",
-			"the admission controller runs in namespace %s with failure policy Fail, so its pods keep the resources of their template", o.vpa.Namespace)}
+	return out
+}
+
+// selects is the selector of a webhook: without one, it is for everything.
+func selects(of *metav1.LabelSelector) (labels.Selector, error) {
+	if of == nil {
+		return labels.Everything(), nil
 	}
-	return nil
+	return metav1.LabelSelectorAsSelector(of)
 }
 
 // budgetFindings are about PodDisruptionBudgets that allow no eviction of the pods.

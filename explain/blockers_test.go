@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -107,23 +106,6 @@ func TestAQuotaThatIsTooSmallIsNamedWithItsNumbers(t *testing.T) {
 		tokensOf(o.quotaFindings(planned(answers.Change{Container: "app", Field: "requests.memory", To: "100Mi"}))))
 	require.Empty(t, o.quotaFindings(planned(answers.Change{Field: "requests.cpu", From: "100m", To: "300m"})), "it just fits")
 	require.Empty(t, o.quotaFindings(planned(answers.Change{Field: "requests.cpu", From: "2", To: "1"})), "less is wanted")
-}
-
-func TestAWebhookThatDoesNotServeTheNamespace(t *testing.T) {
-	o := &objects{vpa: vpaOf("web", "Deployment", "web"), webhooks: &admissionregistrationv1.MutatingWebhookConfiguration{},
-		namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}}
-	require.Equal(t, "admission-not-registered", o.webhookFindings()[0].Token)
-	o.webhooks.Webhooks = []admissionregistrationv1.MutatingWebhook{{Name: "vpa.k8s.io"}}
-	require.Empty(t, o.webhookFindings())
-	o.webhooks.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"shop"}}}}
-	require.Equal(t, "admission-skips-namespace", o.webhookFindings()[0].Token)
-	o.webhooks.Webhooks[0].NamespaceSelector = nil
-	o.webhooks.Webhooks[0].MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "no-pods-of-the-webhook", Expression: "request.resource.resource != 'pods' || request.namespace != 'shop'"}}
-	require.Contains(t, o.webhookFindings()[0].Text, "runs in namespace shop with failure policy Fail")
-	o.vpa.Namespace = "other"
-	require.Empty(t, o.webhookFindings())
-	o.webhooks = nil
-	require.Empty(t, o.webhookFindings(), "it is not known")
 }
 
 // TestTheDocsListTheTokens, with their classes and meanings.

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,7 +35,8 @@ type objects struct {
 	scalers   []autoscalingv2.HorizontalPodAutoscaler
 	quotas    []corev1.ResourceQuota
 	events    []corev1.Event
-	webhooks  *admissionregistrationv1.MutatingWebhookConfiguration // nil = unknown; empty = none
+	webhooks  []registered // webhooks named vpa.k8s.io
+	hooksRead bool         // whether these are all
 	namespace *corev1.Namespace
 
 	mu      sync.Mutex
@@ -145,14 +145,33 @@ func (o *objects) sortPods() {
 	slices.SortFunc(o.pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// registered is a webhook with the name of its configuration.
+type registered struct {
+	config string
+	admissionregistrationv1.MutatingWebhook
+}
+
+// readWebhooks looks at all configurations: charts name theirs after the release. Who may not list them may still get the one
+// that celvpa and upstream register.
 func (o *objects) readWebhooks(ctx context.Context, c client.Client) {
-	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhook.ConfigName}}
-	err := c.Get(ctx, client.ObjectKeyFromObject(config), config)
-	if err != nil && !apierrors.IsNotFound(err) {
-		o.cannot("MutatingWebhookConfiguration "+webhook.ConfigName, "whether the webhook is registered", err)
-		return
+	var list admissionregistrationv1.MutatingWebhookConfigurationList
+	err := c.List(ctx, &list)
+	if err != nil {
+		var usual admissionregistrationv1.MutatingWebhookConfiguration
+		if c.Get(ctx, types.NamespacedName{Name: webhook.ConfigName}, &usual) == nil {
+			list.Items = append(list.Items, usual)
+		}
 	}
-	o.webhooks = config
+	for i := range list.Items {
+		for _, hook := range list.Items[i].Webhooks {
+			if hook.Name == webhook.WebhookName {
+				o.webhooks = append(o.webhooks, registered{list.Items[i].Name, hook})
+			}
+		}
+	}
+	if o.hooksRead = err == nil; !o.hooksRead && len(o.webhooks) == 0 {
+		o.cannot("MutatingWebhookConfigurations", "whether the webhook is registered", err)
+	}
 }
 
 // pod is a pod of the target by name; nil when there is none.
