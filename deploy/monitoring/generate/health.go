@@ -35,6 +35,8 @@ var health = dashboard{
 					{duration("0.99", "resource", "vpa_admission_controller_admission_latency_seconds", ""), "{{resource}} p99"}}},
 			{kind: graph, title: "Shed", unit: "ops", description: "Reviews per second answered without asking the rules, by reason. The object is admitted unchanged.",
 				queries: []query{{`sum by (reason) (rate(celvpa_admission_shed_total[$__rate_interval]))`, "{{reason}}"}, {`sum(celvpa_admission_in_flight)`, "in flight"}}},
+			{kind: number, title: "Webhook reachable", unit: "none", description: "1 if the API server of each replica reached the webhook at the last probe, 0 if that of one did not twice in a row. Empty while that is not known, as with failure policy Fail.",
+				queries: []query{{expr: `min(celvpa_webhook_reachable)`}}},
 			{kind: number, title: "Certificate", unit: "s", description: "Until the serving certificate expires, of the replica where that is soonest.",
 				queries: []query{{expr: `min(celvpa_admission_certificate_expiration_timestamp_seconds) - time()`}}},
 			{kind: number, title: "Lease expired", unit: "none", description: "Cycles of the updater in the last hour with evictions paused, because the admission controller did not renew its status lease.",
