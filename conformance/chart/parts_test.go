@@ -62,6 +62,14 @@ func TestTheKustomizeBaseHasThePlainManifests(t *testing.T) {
 	}
 }
 
+// TestUninstallingByLabelLeavesNothing but the namespace and the CRDs: docs/install.md deletes the rest by app.kubernetes.io/component.
+func TestUninstallingByLabelLeavesNothing(t *testing.T) {
+	for id, o := range byName(t, read(t, "deploy", "manifests", "celvpa.yaml")) {
+		kept := o.GetKind() == "Namespace" || o.GetKind() == "CustomResourceDefinition"
+		require.Equal(t, kept, o.GetLabels()["app.kubernetes.io/component"] == "", id)
+	}
+}
+
 func byName(t *testing.T, text string) map[string]*unstructured.Unstructured {
 	t.Helper()
 	objects, err := harness.Decode([]byte(text))
