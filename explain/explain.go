@@ -218,7 +218,11 @@ func lastAdmission(list []answers.Admission) *Finding {
 	if !last.Allowed {
 		did = "it was refused: " + last.Message
 	}
-	f := finding("last-admission", "pod "+last.Pod, "", "the admission controller saw it at %s: %s", last.Time.UTC().Format(time.RFC3339), did)
+	about := "pod " + last.Pod
+	if owner, unnamed := strings.CutSuffix(last.Pod, "%"); unnamed { // the API server names it after admission
+		about = "a new pod of " + strings.TrimSuffix(owner, "-")
+	}
+	f := finding("last-admission", about, "", "the admission controller saw it at %s: %s", last.Time.UTC().Format(time.RFC3339), did)
 	return &f
 }
 

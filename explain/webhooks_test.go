@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -83,4 +84,13 @@ func TestAReplicaThatLeavesRegisteringToSomethingElseIsNoFault(t *testing.T) {
 	require.Empty(t, composed(v, &ask.Result{Admission: []answers.Admission{{}}}).Findings)
 	waits := composed(v, &ask.Result{Admission: []answers.Admission{{Registered: "the webhook is not registered yet"}}})
 	require.Equal(t, []string{"admission-not-registered: the webhook is not registered yet"}, tokensOf(waits.Findings))
+}
+
+// TestAPodThatHadNoNameAtAdmissionIsOneOfItsOwner: the API server names pods of controllers afterwards.
+func TestAPodThatHadNoNameAtAdmissionIsOneOfItsOwner(t *testing.T) {
+	for pod, about := range map[string]string{"web-7c5687bd57-%": "a new pod of web-7c5687bd57", "web-0": "pod web-0"} {
+		got := lastAdmission([]answers.Admission{{Admissions: []answers.Admitted{{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Pod: pod, Allowed: true}}}})
+		require.Equal(t, about, got.About)
+		require.Equal(t, "the admission controller saw it at 2026-01-01T00:00:00Z: nothing to change", got.Text)
+	}
 }
