@@ -91,9 +91,10 @@ func TestTheCommandsWithoutHelmWork(t *testing.T) {
 	var uninstalling period
 	for _, b := range blocks(t, "install.md") {
 		if b.language == "yaml kustomization" {
-			const remote = "github.com/celvpa/celvpa/"
+			const remote, version = "github.com/celvpa/celvpa/", "?ref=v0.1.0"
 			require.Contains(t, b.text, remote)
-			local := strings.ReplaceAll(b.text, remote, "")
+			require.Contains(t, b.text, version)
+			local := strings.NewReplacer(remote, "", version, "").Replace(b.text)
 			require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kustomization.yaml"), []byte(local), 0o600))
 		}
 		if b.words != "plain" {
