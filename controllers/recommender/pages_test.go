@@ -113,7 +113,7 @@ func TestTheLargestValidCheckpointIsFarFromTooLarge(t *testing.T) {
 		}
 		fields, err := json.Marshal(map[string]any{"f:status": map[string]any{"f:cpuHistogram": owned, "f:memoryHistogram": owned}})
 		require.NoError(t, err)
-		c.ManagedFields = append(c.ManagedFields, metav1.ManagedFieldsEntry{Manager: fmt.Sprint("m", i), FieldsV1: &metav1.FieldsV1{Raw: fields}})
+		c.ManagedFields = append(c.ManagedFields, metav1.ManagedFieldsEntry{Manager: fmt.Sprint("m", i), FieldsV1: metav1.NewFieldsV1(string(fields))})
 	}
 	text, err := json.Marshal(c)
 	require.NoError(t, err)
