@@ -23,7 +23,7 @@ func TestReviewsOfMissingOwnersLeaveSlotsToOthers(t *testing.T) {
 			{ContainerName: "app", Target: corev1.ResourceList{"cpu": resource.MustParse("500m")}}}}
 	}))...)
 	s, _ := testServer(t, h.Handle, func(o *ServerOptions) { o.Concurrent = 2 })
-	h.Resolver.Scales.LimitWaits(s.Slots() / 10)
+	h.Resolver.Scales.LimitWaits(s.Slots() / 2)
 	first := make(chan bool, 1)
 	go func() { first <- post(t, s, "/", fmt.Sprintf(ownedReview, "never", "uid-0")).Allowed }()
 	require.Eventually(t, api.clock.HasWaiters, 5*time.Second, time.Millisecond)

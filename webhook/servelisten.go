@@ -89,6 +89,7 @@ func (l *Listener) Start(ctx context.Context) error {
 	}()
 	l.serving.Store(true)
 	l.Log.Info("webhook listening", "address", listener.Addr().String())
+	// While all connections have a request in flight, there is none to close, and new clients wait here.
 	if err := server.ServeTLS(netutil.LimitListener(listener, maxConnections), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving the webhook on %s: %w", l.Address, err)
 	}
