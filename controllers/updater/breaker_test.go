@@ -1,6 +1,7 @@
 package updater
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -65,6 +66,32 @@ func TestEvictionsWithoutEffectArePaused(t *testing.T) {
 	require.Len(t, w.replaced("vain", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = amounts("500m", "512Mi") }), 1)
 	require.Len(t, w.replaced("vain", nil), 2, "the admission controller works again")
 	require.Nil(t, w.condition("vain"))
+}
+
+// TestAnOutageOfAdmissionExplainsUnchangedReplacements: a webhook that hangs leaves pods unchanged before its lease expires. Once it
+// is back, nothing is left to wait for.
+func TestAnOutageOfAdmissionExplainsUnchangedReplacements(t *testing.T) {
+	var down error
+	w := newWorld(t, func(o *Options) { o.Admission = func(context.Context) error { return down } })
+	w.workload("web", 4, vpav1.UpdateModeRecreate)
+	require.Len(t, w.replaced("web", nil), 2)
+	require.Len(t, w.replaced("web", nil), 2)
+	require.Empty(t, w.replaced("web", nil), "the lease has not expired yet")
+	require.NotNil(t, w.condition("web"))
+	down = errors.New("the lease has expired")
+	require.Empty(t, w.cycle())
+	down = nil
+	require.Len(t, w.cycle(), 2)
+	require.Nil(t, w.condition("web"))
+	down = errors.New("the lease has expired")
+	require.Empty(t, w.cycle())
+	for range 2 {
+		w.pod("web", nil)
+	}
+	down = nil
+	require.Len(t, w.replaced("web", nil), 2, "replacements that came during an outage do not count")
+	require.Len(t, w.replaced("web", nil), 2, "those are the first two")
+	require.Empty(t, w.replaced("web", nil), "four count")
 }
 
 func TestConditionIsRemovedFromVPAsThatNoLongerUpdatePods(t *testing.T) {

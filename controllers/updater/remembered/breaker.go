@@ -159,6 +159,18 @@ func (o *outcomes) succeeded(pod *corev1.Pod) {
 // reset starts the count again.
 func (o *outcomes) reset() { o.unchanged, o.last, o.rule, o.had = 0, time.Time{}, "", nil }
 
+// Excuse forgets what evictions had no effect: the admission controller was away, so there is a reason
+// for it, and evictions are paused for that reason. Their replacements that are still to come do not
+// count either.
+func (b *Breaker) Excuse() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range b.of {
+		o.reset()
+		o.awaited = nil
+	}
+}
+
 // Tell adds the count to the facts of a group.
 func (b *Breaker) Tell(owner target.Key, g *facts.Group, now time.Time) {
 	b.mu.Lock()
