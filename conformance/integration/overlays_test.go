@@ -57,7 +57,12 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 		}
 		return false, nil
 	})
-	cpu, rules := target(t.Context())
+	var cpu resource.Quantity
+	var rules string
+	eventually(t, 30*time.Second, "the recommendation", func(ctx context.Context) (bool, error) { // the event may come first
+		cpu, rules = target(ctx)
+		return !cpu.IsZero(), nil
+	})
 	require.Equal(t, steadyCPU.String(), cpu.String(), "nothing is enforced")
 	require.Contains(t, rules, "; not enforced: headroom (Audit)")
 
