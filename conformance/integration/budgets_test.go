@@ -191,7 +191,7 @@ func podsOfACustomOwner(t *testing.T) {
 	least := fewestOf(t, ns)
 	watchedOver(t, ns, "web", "{targetRef: {apiVersion: example.com/v1, kind: Rollout, name: web}, updatePolicy: {updateMode: Recreate}}", target("200m", "200Mi"))
 	u := startUpdater(t, ns)
-	eventually(t, 20*time.Second, "two pods evicted", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) <= 2, nil })
+	eventually(t, 40*time.Second, "two pods evicted", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) <= 2, nil })
 	u.cycles(3)
 	require.Len(t, podsOf(t, ns, "web"), 2)
 	require.Equal(t, 2, least("web"))
