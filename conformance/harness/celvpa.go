@@ -41,12 +41,13 @@ const raceVariable = "CELVPA_RACE"
 func DetectsRaces() bool { return os.Getenv(raceVariable) != "" }
 
 // Patience is how long to wait for what celvpa does within limit on a machine with nothing else to do. Two
-// suites share two processors, each with dozens of tests side by side, or one with a race detector.
+// suites share two processors, each with dozens of tests side by side, or one with a race detector. At cycles
+// of 1.5 s an eviction may not be answered in time then, and its outcome is waited for for a minute.
 func Patience(limit time.Duration) time.Duration {
 	if DetectsRaces() {
-		return 5 * limit
+		return 6 * limit
 	}
-	return 3 * limit
+	return 4 * limit
 }
 
 // Build compiles celvpa from the working tree and returns the binary's path.

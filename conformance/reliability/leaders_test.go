@@ -20,9 +20,9 @@ import (
 // electing are the flags of replicas that elect a leader within seconds.
 func electing(lease string) []string {
 	return []string{"--leader-elect", "--leader-elect-resource-name=" + lease,
-		fmt.Sprintf("--leader-elect-lease-duration=%s", harness.Patience(4*time.Second)),
-		fmt.Sprintf("--leader-elect-renew-deadline=%s", harness.Patience(2*time.Second)),
-		fmt.Sprintf("--leader-elect-retry-period=%s", harness.Patience(500*time.Millisecond))}
+		fmt.Sprintf("--leader-elect-lease-duration=%s", harness.Patience(2*time.Second)),
+		fmt.Sprintf("--leader-elect-renew-deadline=%s", harness.Patience(time.Second)),
+		fmt.Sprintf("--leader-elect-retry-period=%s", harness.Patience(250*time.Millisecond))}
 }
 
 // leader is who holds a lease.
