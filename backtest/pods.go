@@ -74,7 +74,8 @@ func (r *replay) place(slot int, from *corev1.Pod, name string, at int64) {
 	start := stamp(at)
 	pod.UID, pod.CreationTimestamp, pod.ResourceVersion, pod.Generation = types.UID(strconv.Itoa(r.made)), start, strconv.Itoa(r.made), 1
 	pod.Spec.NodeName = "node"
-	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &start, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: start}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &start, Conditions: []corev1.PodCondition{ready}}
 	for i := range pod.Spec.Containers {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
 			Name: pod.Spec.Containers[i].Name, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}},

@@ -231,8 +231,8 @@ func (r *replay) unboost(now time.Time) {
 		if p.pod == nil || !facts.Boosted(p.pod) {
 			continue
 		}
-		v := r.controlling(p.pod, func(*liveVPA) bool { return true })
-		if v == nil || v.chosen.Err != nil {
+		v := r.boosterOf(p.pod)
+		if v == nil {
 			continue
 		}
 		one, w := r.look(i, v, now), r.in.slots[i].workload

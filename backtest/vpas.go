@@ -96,6 +96,11 @@ func (r *replay) changerOf(pod *corev1.Pod) *liveVPA {
 	return v
 }
 
+// boosterOf is the VPA that ends the startup boost of a pod, nil = none: see policy.Boosting.
+func (r *replay) boosterOf(pod *corev1.Pod) *liveVPA {
+	return cmp.Or(r.admitterOf(pod), r.controlling(pod, func(v *liveVPA) bool { return v.vpa.Unreadable() == "" }))
+}
+
 // assign finds the VPAs of the pod in a slot.
 func (r *replay) assign(p *livePod) {
 	p.changer, p.other, p.looked = r.changerOf(p.pod), "", nil
