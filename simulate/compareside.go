@@ -114,11 +114,11 @@ func (x *comparison) update(ctx context.Context) {
 }
 
 // controller is the position of the VPA that a pod belongs to: one that changes it, else one that
-// leaves it alone, else -1.
+// ends its startup boost or leaves it alone, else -1.
 func (s *side) controller(v *view, pod *corev1.Pod) int {
 	one := v.owner(pod, func(v *judgedVPA) bool { return v.takes })
 	if one == nil {
-		one = v.owner(pod, func(*judgedVPA) bool { return true })
+		one = v.leaving(pod)
 	}
 	if one == nil {
 		return -1

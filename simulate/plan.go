@@ -89,7 +89,7 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 		u.why[pod] = changed[i].why
 		v := changed[i].vpa
 		if v == nil {
-			v = u.owner(pod, func(*judgedVPA) bool { return true }) // it leaves the pod alone
+			v = u.leaving(pod)
 		}
 		unlooked := podupdate.Unlooked(pod)
 		if v == nil {

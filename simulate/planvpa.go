@@ -22,36 +22,22 @@ type assessed struct {
 }
 
 func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items []answers.PlannedPod) {
-	if v.chosen.Err != nil {
-		for _, pod := range pods {
-			items = append(items, u.skip(v, pod, engine.Verdict{Reason: "The rules that the VPA asks for cannot be used: " + v.chosen.Err.Error()}))
-		}
-		return items
-	}
 	groups := podupdate.Groups(context.Background(), u.resolver, pods, func(owner target.Key, err error) {
 		u.note("%s: how many pods %s %s/%s should have is unknown: %v", v, owner.Kind, owner.Namespace, owner.Name, err)
 	})
 	u.countPods(groups)
+	leaves, why := v.leaves()
 	var left []answers.PlannedPod
 	list := make([]*podupdate.Pod, 0, len(pods))
 	of := map[*podupdate.Pod]assessed{}
 	for _, pod := range pods {
-		if !v.takes && !facts.Boosted(pod) { // boosts end in every mode
-			left = append(left, u.skip(v, pod, v.verdict))
+		if leaves && !facts.Boosted(pod) { // boosts end in every mode
+			left = append(left, u.skip(v, pod, why))
 			continue
 		}
-		a := assessed{request: podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now, Other: u.other(v, pod)}}
-		if explain {
-			a.trace = &engine.Trace{}
-			v.chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.VerticalPodAutoscaler), a.trace)
-		}
-		var failed []*engine.RuleError
-		a.Pod, failed = podupdate.Assess(v.chosen.Plan, a.request, a.trace)
-		for _, one := range failed {
-			u.note("pod %s: %v; its values are left as they were", keyOfPod(pod), one)
-		}
+		a := u.assess(v, pod, explain)
 		list, of[a.Pod] = append(list, a.Pod), a
-		if v.takes && len(v.chosen.Shadows) > 0 { // judge each pod alone: trials disrupt nothing
+		if !leaves && len(v.chosen.Shadows) > 0 { // judge each pod alone: trials disrupt nothing
 			group := *groups[a.Owner]
 			ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.Decide(plan, group, nil) }
 			u.notePodTried(v, a, "it", ask(a.Pod, v.chosen.Plan), ask)
@@ -62,6 +48,29 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 		items = append(items, u.planPod(v, of[one], groups[one.Owner]))
 	}
 	return append(items, left...)
+}
+
+// leaves reports whether a VPA leaves all running pods alone, and why.
+func (v *judgedVPA) leaves() (bool, engine.Verdict) {
+	if v.chosen.Err != nil {
+		return true, engine.Verdict{Reason: "The rules that the VPA asks for cannot be used: " + v.chosen.Err.Error()}
+	}
+	return !v.takes, v.verdict
+}
+
+// assess asks the rules of a VPA what a pod should have. explain adds a trace.
+func (u *updater) assess(v *judgedVPA, pod *corev1.Pod, explain bool) (a assessed) {
+	a.request = podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now, Other: u.other(v, pod)}
+	if explain {
+		a.trace = &engine.Trace{}
+		v.chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.VerticalPodAutoscaler), a.trace)
+	}
+	var failed []*engine.RuleError
+	a.Pod, failed = podupdate.Assess(v.chosen.Plan, a.request, a.trace)
+	for _, one := range failed {
+		u.note("pod %s: %v; its values are left as they were", keyOfPod(pod), one)
+	}
+	return a
 }
 
 // other is the VPA by which admission would change a pod that replaces one; empty = v, or none.
@@ -92,8 +101,9 @@ func (u *updater) countPods(groups map[target.Key]*facts.Group) {
 }
 
 func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.PlannedPod {
-	pod, verdict := a.request.Pod, v.verdict
-	if v.takes {
+	pod := a.request.Pod
+	leaves, verdict := v.leaves()
+	if !leaves {
 		verdict = a.Decide(v.chosen.Plan, *group, a.trace)
 	}
 	acts := podupdate.Acts(verdict.Do)
@@ -101,16 +111,26 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 	if verdict.Do == facts.DoEvict && pod.Status.Phase != corev1.PodPending {
 		u.evicted = append(u.evicted, pod)
 	}
+	why := u.why[pod]
 	if !acts && facts.Boosted(pod) {
-		if unboost := u.unboost(v, a, *group); unboost.Do != facts.DoSkip {
-			verdict = unboost
+		if by := u.booster(pod); by != nil {
+			boosted := a
+			if by != v {
+				boosted = u.assess(by, pod, a.trace != nil)
+			}
+			if unboost := u.unboost(by, boosted, *group); unboost.Do != facts.DoSkip {
+				a, verdict = boosted, unboost
+				if by != v {
+					why += "; " + by.String() + " ends its startup boost"
+				}
+			}
 		}
 	}
 	if verdict.Err != nil {
 		u.note("pod %s: %v; it is left alone", keyOfPod(pod), verdict.Err)
 	}
 	item := podupdate.Planned(a.Pod, verdict, a.trace)
-	item.Why = u.why[pod]
+	item.Why = why
 	return item
 }
 

@@ -10,8 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // changedBy is the VPA that a pod belongs to, or nil, and why in words.
@@ -46,6 +48,27 @@ func (c *view) owner(pod *corev1.Pod, counts func(*judgedVPA) bool) (best *judge
 		}
 	}
 	return best
+}
+
+// booster is the VPA that ends the startup boost of a pod, whatever its update mode; nil = none.
+func (c *view) booster(pod *corev1.Pod) *judgedVPA {
+	var all []*vpav1.VerticalPodAutoscaler
+	for _, v := range c.candidates(pod) {
+		all = append(all, v.VerticalPodAutoscaler)
+	}
+	boosting := policy.Boosting(c.book, all)
+	return c.owner(pod, func(v *judgedVPA) bool { return slices.Contains(boosting, v.VerticalPodAutoscaler) })
+}
+
+// leaving is the VPA of a pod that none changes: the one that ends its startup boost, or else the
+// first that leaves it alone. nil = none.
+func (c *view) leaving(pod *corev1.Pod) *judgedVPA {
+	if facts.Boosted(pod) {
+		if v := c.booster(pod); v != nil {
+			return v
+		}
+	}
+	return c.owner(pod, func(*judgedVPA) bool { return true })
 }
 
 // candidates are the VPAs whose target selects a pod, whatever the rules say.

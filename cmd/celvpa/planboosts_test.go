@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Regression: the plan asked the VPA that controls running pods, or the first of those that leave them alone, when a startup
+// boost ends. The updater asks one that admission uses, whatever its update mode, and without the pipeline that it pins, too.
+func TestPlannedBoostsEndByTheVPAThatEndsThemInAClusterToo(t *testing.T) {
+	const (
+		boost60 = "startupBoost: {cpu: {type: Factor, factor: '2', durationSeconds: 60}}, "
+	)
+	vpa := func(name, hour, mode, boost string) string {
+		text := strings.Replace(inMode(mode, "StatefulSet", "shop"), "name: shop, namespace: web}", "name: "+name+", namespace: web, creationTimestamp: '2026-01-31T"+hour+":00:00Z'}", 1)
+		return strings.Replace(text, "spec: {", "spec: {"+strings.Replace(boost, "'2'", "2", 1), 1)
+	}
+	pod := func(name, ready string) string {
+		return running(name, "shop", "StatefulSet", "shop", ", annotations: {vpaCpuStartupBoost/app: '{\"requests\":{\"cpu\":\"50m\"}}'}", "", ", conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-01-31T"+ready+"Z'}]")
+	}
+	justReady := sized("StatefulSet", "", "shop", 1) + pod("a", "11:59:30")
+	for name, tt := range map[string]struct {
+		text string
+		rows []string
+	}{
+		"an older one in mode Off is ignored":               {vpa("old", "01", "Off", "") + vpa("young", "02", "Initial", boost60) + justReady, []string{"a young Wait unboost/not-over"}},
+		"unless it boosts":                                  {vpa("old", "01", "Off", boost60) + vpa("young", "02", "Initial", "") + justReady, []string{"a old Wait unboost/not-over"}},
+		"an older one in mode Initial is not":               {vpa("old", "01", "Initial", "") + vpa("young", "02", "Recreate", boost60) + justReady, []string{"a old InPlace unboost/boost-over-cpu-first"}},
+		"without one that changes new pods, any ends it":    {vpa("old", "01", "Off", "") + justReady, []string{"a old InPlace unboost/boost-over"}},
+		"without the pinned pipeline, the default rules do": {strings.Replace(vpa("old", "01", "Recreate", boost60), "namespace: web,", "namespace: web, annotations: {rules.celvpa.dev/pipeline: gone},", 1) + sized("StatefulSet", "", "shop", 3) + pod("a", "11:30:00") + pod("b", "11:59:30") + running("c", "shop", "StatefulSet", "shop"), []string{"a old InPlace unboost/boost-over-cpu-first", "b old Wait unboost/not-over", "c old Skip"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report, notes, err := plannedFrom(t, true, tt.text)
+			require.NoError(t, err)
+			require.Equal(t, tt.rows, rows(report), notes)
+		})
+	}
+}
