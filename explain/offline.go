@@ -23,12 +23,12 @@ import (
 // are no processes to ask. The error says what cannot be used; the report is nil if that is the
 // subject.
 func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.Time) (*Report, error) {
-	list, unusable := cluster.VPAs()
 	plan, unplanned := cluster.Plan(true)
-	pods, _ := cluster.Pods() // the plan has told what cannot be read
-	budgets, unreadBudgets := set.PodDisruptionBudgets()
+	list, _ := cluster.VPAs() // the plan has told what cannot be read
+	pods, _ := cluster.Pods()
+	budgets, _ := set.PodDisruptionBudgets()
 	scalers, unreadScalers := set.HPAs()
-	wrong := faults.Join(unusable, unplanned, unreadBudgets, unreadScalers)
+	wrong := faults.Join(unplanned, unreadScalers)
 	v, why, several := s.in(list, plan)
 	if several != nil {
 		return nil, faults.Join(wrong, several)

@@ -43,3 +43,14 @@ func TestAnObjectOfSeveralNamespacesIsChosen(t *testing.T) {
 		require.Contains(t, out, want, args)
 	}
 }
+
+// Regression: what was wrong with a VerticalPodAutoscaler or a PodDisruptionBudget was told twice.
+func TestExplainOfManifestsTellsEachFaultOnce(t *testing.T) {
+	text := shopPlan() + strings.Replace(farOff("StatefulSet", "odd"), "spec: {", "spec: {updatePolicy: {minReplicas: two}, ", 1) +
+		"---\n{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: odd, namespace: web}, spec: {minAvailable: {a: 1}}}\n"
+	_, told, err := run(text, "explain", "-f", "-", "shop")
+	require.Error(t, err)
+	told += "\n" + err.Error()
+	require.Equal(t, 1, strings.Count(told, "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy.minReplicas cannot be read: it is \"two\": must be a whole number"), told)
+	require.Equal(t, 1, strings.Count(told, "PodDisruptionBudget web/odd cannot be read: spec.minAvailable is a mapping, and must be a whole number or a percentage"), told)
+}
