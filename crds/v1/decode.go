@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
@@ -178,6 +179,9 @@ func misfit[T any](part string, data []byte, into *T) *Misfit {
 	if fault := (*quantity.Fault)(nil); errors.As(err, &fault) { // its value must not be decoded again
 		return &Misfit{Field: part + "." + fault.Field, Value: strconv.Quote(fault.Text), Err: fault.Err}
 	}
+	if m := (*quantity.Mismatch)(nil); errors.As(quantity.MismatchIn(data, into), &m) {
+		return &Misfit{Field: strings.TrimSuffix(part+"."+m.Field, "."), Value: truncated(m.Value), Err: errors.New(m.Want)}
+	}
 	var content any
 	if kjson.UnmarshalCaseSensitivePreserveInts(data, &content) != nil {
 		return &Misfit{Field: part, Err: err}
@@ -192,14 +196,23 @@ func misfit[T any](part string, data []byte, into *T) *Misfit {
 	if first == nil {
 		return &Misfit{Field: part, Err: err}
 	}
-	text, _ := json.Marshal(culprit)
-	if len(text) > maxShown {
-		text = append(text[:maxShown:maxShown], "..."...)
+	for _, odd := range []error{resource.ErrFormatWrong, resource.ErrNumeric, resource.ErrSuffix} {
+		if errors.Is(first, odd) {
+			first = errors.New("not a quantity; write it like " + quantity.Example)
+		}
 	}
-	return &Misfit{Field: part + path, Value: string(text), Err: first}
+	text, _ := json.Marshal(culprit)
+	return &Misfit{Field: part + path, Value: truncated(text), Err: first}
 }
 
 const maxShown = 60
+
+func truncated(text []byte) string {
+	if len(text) > maxShown {
+		text = append(text[:maxShown:maxShown], "..."...)
+	}
+	return string(text)
+}
 
 // findFault finds the smallest value that fails to decode with its siblings removed. wrap puts a
 // value back into its place. It tries fields in name order.

@@ -114,6 +114,18 @@ func TestWhatSomebodyWritesIsRefusedByTheNameOfItsField(t *testing.T) {
 	}
 }
 
+// Regression: the reason was the decoder's, with Go types and a regular expression.
+func TestWhatDoesNotFitIsNamedInTheWordsOfYAML(t *testing.T) {
+	for spec, want := range map[string]string{
+		`{"updatePolicy":{"minReplicas":"2"}}`:                                            `spec.updatePolicy.minReplicas cannot be read: it is "2": must be a whole number of at most 2147483647; leave out the quotes`,
+		`{"resourcePolicy":{"containerPolicies":[{"minAllowed":{"cpu":"1 core"}}]}}`:      `spec.resourcePolicy.containerPolicies[0].minAllowed.cpu cannot be read: it is "1 core": not a quantity; write it like 500m, 2 or 1Gi`,
+		`{"resourcePolicy":{"containerPolicies":[{},{"maxAllowed":{"memory":["1Gi"]}}]}}`: `spec.resourcePolicy.containerPolicies[1].maxAllowed.memory cannot be read: it is ["1Gi"]: must be a quantity such as 500m, 2 or 1Gi`,
+	} {
+		_, err := Decode([]byte(stored(spec, "{}")))
+		require.EqualError(t, err, want)
+	}
+}
+
 func TestOneUnreadableObjectDoesNotSpoilAList(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, AddToScheme(scheme))

@@ -106,7 +106,7 @@ func TestAmountsThatAreNoneAreNamed(t *testing.T) {
 		"of a container":  {pod("containers: [{name: a}, {name: b, resources: {limits: {memory: 1 Gi}}}]"), `standard input:1: Pod default/p cannot be read: spec.containers[1].resources.limits.memory is "1 Gi", which is not a quantity: write it like 500m, 2 or 1Gi`},
 		"of the pod":      {pod("resources: {requests: {cpu: lots}}, containers: [{name: a}]"), `spec.resources.requests.cpu is "lots", which is not a quantity`},
 		"yes":             {pod("containers: [{name: a, resources: {requests: {cpu: true}}}]"), `spec.containers[0].resources.requests.cpu is true, which is not a quantity`},
-		"another mistake": {pod("containers: {name: a}"), `cannot unmarshal object into Go struct field PodSpec.spec.containers`},
+		"another mistake": {pod("containers: {name: a}"), `standard input:1: Pod default/p cannot be read: spec.containers is a mapping, and must be a list`},
 		"without end":     {pod("containers: [{name: a, resources: {requests: {cpu: '1e999999999'}}}]"), `spec.containers[0].resources.requests.cpu is "1e999999999": an exponent has at most three digits`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,16 +77,6 @@ func (s *Set) Of(kind schema.GroupKind, versions ...string) ([]Document, error) 
 	return out, faults.Join(errs...)
 }
 
-// unquoted adds a hint if YAML read unquoted text as another type.
-func unquoted(err error) error {
-	for _, taken := range []string{"bool", "number"} {
-		if text := err.Error(); strings.Contains(text, "cannot unmarshal "+taken+" into") && strings.HasSuffix(text, "of type string") {
-			return fmt.Errorf("%w; put quotes around it: YAML takes words such as n, no and off for true or false, and digits for numbers", err)
-		}
-	}
-	return err
-}
-
 // decode ignores unknown fields.
 func (d *Document) decode(into any) error {
 	err := quantity.Unmarshal(d.JSON, into)
@@ -94,7 +84,7 @@ func (d *Document) decode(into any) error {
 		return nil
 	}
 	if !errors.As(err, new(*quantity.Fault)) {
-		err = cmp.Or(unreadableQuantity(d.JSON, into), unquoted(err))
+		err = cmp.Or(unreadableQuantity(d.JSON, into), quantity.MismatchIn(d.JSON, into), err)
 	}
 	return fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
 }

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"bytes"
+	"cmp"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/json" // case-sensitive field names, like the API server
 	"sigs.k8s.io/yaml"                  // scalars like kubectl: unquoted Off is false
+
+	"github.com/celvpa/celvpa/crds/quantity"
 )
 
 type chunk struct {
@@ -187,7 +190,7 @@ func objects(o object) ([]Document, []error) {
 		Items []stdjson.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(o.json, &head); err != nil {
-		return nil, []error{fmt.Errorf("%s: cannot read apiVersion, kind and metadata: %w", o.at, unquoted(err))}
+		return nil, []error{fmt.Errorf("%s: cannot read apiVersion, kind and metadata: %w", o.at, cmp.Or(quantity.MismatchIn(o.json, &head), err))}
 	}
 	d := Document{
 		Source: o.at, JSON: o.json, APIVersion: head.APIVersion, Kind: head.Kind, Name: head.Metadata.Name, Namespace: head.Metadata.Namespace,

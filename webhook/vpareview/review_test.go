@@ -194,7 +194,7 @@ func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
 			}},
 		"a number that does not fit": {
 			`{"spec":{"updatePolicy":{"updateMode":"Off","minReplicas":9223372036854775807}}}`,
-			[]string{"spec.updatePolicy.minReplicas: it is 9223372036854775807, which cannot be read: json: cannot unmarshal number 9223372036854775807 into Go struct field"}},
+			[]string{"spec.updatePolicy.minReplicas: it is 9223372036854775807, which cannot be read: must be a whole number of at most 2147483647 (rule schema)"}},
 		"an entry that is null": {
 			`{"spec":{"resourcePolicy":{"containerPolicies":[null]}}}`,
 			[]string{`spec.resourcePolicy.containerPolicies[0]: Invalid value: "null": spec.resourcePolicy.containerPolicies[0] in body must be of type object: "null" (rule schema)`}},

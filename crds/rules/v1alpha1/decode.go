@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +16,7 @@ type fitting RuleOverlay
 func Decode(data []byte) (o *RuleOverlay, unknown []error, err error) {
 	o = &RuleOverlay{}
 	unknown, err = quantity.UnmarshalStrict(data, (*fitting)(o))
-	return o, unknown, err
+	return o, unknown, said(data, err)
 }
 
 // UnmarshalJSON tolerates type mismatches, which other CRDs admit, so one bad object cannot fail a
@@ -26,7 +27,7 @@ func (o *RuleOverlay) UnmarshalJSON(data []byte) error {
 	if err == nil {
 		return nil
 	}
-	*o = RuleOverlay{Unreadable: err.Error()}
+	*o = RuleOverlay{Unreadable: said(data, err).Error()}
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        metav1.ObjectMeta `json:"metadata"`
@@ -42,4 +43,12 @@ func (o *RuleOverlay) UnmarshalJSON(data []byte) error {
 		o.Status = status.Status
 	}
 	return nil
+}
+
+// said names the field of an error of Unmarshal, if it can.
+func said(data []byte, err error) error {
+	if err == nil {
+		return nil
+	}
+	return cmp.Or(quantity.MismatchIn(data, &fitting{}), err)
 }
