@@ -82,6 +82,7 @@ type compiler struct {
 	only       []string                     // points to compile; none = all
 	leftOut    map[*document.RuleSet]bool   // rule sets at other points
 	stop       func() error                 // returns an error to give up; nil = never
+	trying     bool                         // only faults are wanted: nothing is kept or assembled
 
 	at       *registry.Point                  // of the current rule set
 	typed    map[objectPlace]*validationScope // of the current plan; each takes milliseconds to build
@@ -200,7 +201,7 @@ func (c *compiler) plan(r *resolve.Resolved) *engine.Plan {
 	for _, gate := range slices.Sorted(maps.Keys(c.reg.Gates())) {
 		h.Line("gate", gate, c.gateValues[gate])
 	}
-	if len(c.ps.List) == 0 {
+	if len(c.ps.List) == 0 && !c.trying {
 		for name, at := range plan.Points {
 			plan.Points[name] = c.assembled(at)
 		}

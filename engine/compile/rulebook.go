@@ -129,39 +129,6 @@ func (b *Rulebook) insert(o *document.Overlay) {
 	b.overlays = document.InsertInOrder(b.overlays, o)
 }
 
-// checkPair reports conflicts, and changes of the later overlay that the earlier one rules out.
-func (b *Rulebook) checkPair(base *resolve.Resolved, there, added *document.Overlay) {
-	ps := b.compiler.ps
-	earlier, later := there, added
-	if added.Before(there) {
-		earlier, later = added, there
-	}
-	if !earlier.Match.Overlaps(&later.Match) {
-		return
-	}
-	before := len(ps.List)
-	base.Conflict(there, added, ps)
-	if len(ps.List) > before || (earlier.ModeOf() != document.ModeEnforce && later.ModeOf() != document.ModeEnforce) {
-		return
-	}
-	if !base.Meet(earlier, later) {
-		return
-	}
-	both, silent := base.Clone(), &source.Collector{}
-	both.Apply(earlier, b.library, silent)
-	if len(silent.List) > 0 {
-		return // reported already for that overlay alone
-	}
-	both.Apply(later, b.library, ps)
-	if len(ps.List) > before {
-		return
-	}
-	b.compiler.plan(both)
-	for _, p := range ps.List[before:] {
-		p.Message += fmt.Sprintf(" (with %s and %s together)", earlier.Subject(), later.Subject())
-	}
-}
-
 // Selection holds the plans for an object.
 type Selection struct {
 	// Plan includes the enforced overlays that match. With Err it is the default pipeline alone.

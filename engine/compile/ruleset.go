@@ -52,7 +52,7 @@ func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params [
 		before := len(c.ps.List)
 		result.plan, result.params = c.set(point, set, params)
 		result.findings = c.findings.List
-		if len(c.ps.List) == before { // faults are reported each time
+		if len(c.ps.List) == before && !c.trying { // faults are reported each time
 			c.compiled[key] = result
 			c.cache.put(key, result)
 		}

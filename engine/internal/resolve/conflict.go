@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/source"
 )
 
@@ -100,6 +101,34 @@ func (r *Resolved) Meet(a, b *document.Overlay) bool {
 		}
 	}
 	return false
+}
+
+// Mix reports whether two overlays that meet change one stage, decision or validation, or a
+// parameter and what may read it. All others compile together when each compiles alone, because
+// entries of a rule set know nothing of each other.
+func (r *Resolved) Mix(a, b *document.Overlay) bool {
+	mine := r.touches(a)
+	for _, theirs := range r.touches(b) {
+		for _, t := range mine {
+			if t.kind == anchors || theirs.kind == anchors || t.kind == sets && theirs.kind == sets {
+				continue
+			}
+			if one, other := t.entry(), theirs.entry(); under(one, other) || under(other, one) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// entry is the stage, decision or validation that is touched, or the whole rule set.
+func (t touch) entry() string {
+	if t.kind == sets {
+		return setOfParam(t.path)
+	}
+	parts := strings.SplitN(t.path, "/", 3)
+	whole, _ := lang.CutValue(strings.Join(parts[:min(len(parts), 2)], "/"))
+	return whole
 }
 
 // clash reports whether two touches contradict each other.
