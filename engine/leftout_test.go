@@ -104,3 +104,13 @@ func TestUnknownPointIsRefused(t *testing.T) {
 	_, err := partOf(t, shopRules, "order.shipp")
 	require.EqualError(t, err, `no point "order.shipp" to compile; known: order.adjust, order.ship, order.validate`)
 }
+
+// Whoever writes that an overlay is accepted may not run the point at which it costs too much.
+func TestCostOfAnOverlayCountsAtPointsThatAreNotCompiled(t *testing.T) {
+	dear := overlay("dear", "  pipeline: p@1.0.0\n  change:\n  - after: markup\n    stage:\n      name: dear\n      each: line\n      rules:\n"+
+		strings.ReplaceAll(manyRules(6, "{now.price: sum(customer.tags.map(x, sum(customer.tags.map(y, sum(customer.tags.map(z, size(z)))))))}"), "    -", "        -"))
+	for _, points := range [][]string{nil, {"order.adjust"}, {"order.ship"}} {
+		_, err := partOf(t, shopRules+dear, points...)
+		require.ErrorContains(t, err, "the rules at order.adjust may take", "%v", points)
+	}
+}

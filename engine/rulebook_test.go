@@ -226,3 +226,34 @@ func FuzzOverlaysNeverPanic(f *testing.F) {
 		}
 	})
 }
+
+// Two overlays in different rule sets of one point were in use, and objects that matched both got no
+// rules: what they cost together was found when it was too late.
+func TestOverlaysThatCostTooMuchTogetherAreRefused(t *testing.T) {
+	dear := func(name, set, match string, rules int) string {
+		return overlay(name, "  pipeline: p@1.0.0\n"+match+"  change:\n  - after: "+set+"\n    stage:\n      name: "+name+"\n      each: line\n      rules:\n"+
+			strings.ReplaceAll(manyRules(rules, "{now.price: sum(customer.tags.map(x, sum(customer.tags.map(y, sum(customer.tags.map(z, size(z)))))))}"), "    -", "        -"))
+	}
+	const gold, tin = "  match: {orderSelector: {matchLabels: {tier: gold}}}\n", "  match: {orderSelector: {matchLabels: {tier: tin}}}\n"
+	tests := []struct {
+		name, first, second string
+		refused             bool
+	}{
+		{"for all objects", dear("one", "markup", "", 3), dear("two", "caps", "", 3), true},
+		{"of labels that one object can have", dear("one", "markup", gold, 3), dear("two", "caps", "", 3), true},
+		{"of labels that no object can have", dear("one", "markup", gold, 3), dear("two", "caps", tin, 3), false},
+		{"with an audit, which changes nothing", dear("one", "markup", "", 3), dear("two", "caps", "  mode: Audit\n", 3), false},
+		{"little", dear("one", "markup", "", 3), dear("two", "caps", "", 1), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b, err := rulebook(tt.first, tt.second)
+			if tt.refused {
+				require.ErrorContains(t, err, "RuleOverlay two: with RuleOverlay one, which one object may match too, the rules at order.adjust may take")
+				return
+			}
+			require.NoError(t, err)
+			require.NoError(t, b.For(document.Subject{Labels: map[string]string{"tier": "gold"}}).Err)
+		})
+	}
+}

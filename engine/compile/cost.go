@@ -10,6 +10,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
 )
 
@@ -162,31 +163,50 @@ func (t *together) set(set *engine.SetPlan) {
 	}
 }
 
+// include adds the cost of a rule set.
+func (t *together) include(set *together) {
+	t.Cost = t.Plus(set.Cost)
+	if t.largest == nil || set.largest != nil && set.share.Steps+set.share.Bytes > t.share.Steps+t.share.Bytes {
+		t.largest, t.share = set.largest, set.share
+	}
+}
+
 // Cost is the worst case of one run of a point: steps, and bytes of texts and lists. Each scope has
 // the given number of items.
 func Cost(p *engine.Plan, point string, items int64) (steps, bytes int64) {
-	t := costOf(p.Parts().Points[point], items)
+	t := &together{items: items}
+	for _, set := range p.Parts().Points[point].Sets {
+		t.set(set)
+	}
 	return t.Steps, t.Bytes
 }
 
-func costOf(at *engine.PointPlan, items int64) *together {
-	t := &together{items: items}
-	for _, set := range at.Sets {
-		t.set(set)
+// pointLimit bounds the cost of one run of a point.
+type pointLimit struct {
+	what string // a verb, with the amount
+	most int64
+	of   func(closure.Cost) int64
+}
+
+var pointLimits = []pointLimit{
+	{"take %d steps", lang.MaxPointSteps, func(c closure.Cost) int64 { return c.Steps }},
+	{"build texts and lists of %d bytes", lang.MaxPointBytes, func(c closure.Cost) int64 { return c.Bytes }},
+}
+
+// beyond returns the first limit that a cost exceeds; nil = none.
+func beyond(cost closure.Cost) *pointLimit {
+	for i, l := range pointLimits {
+		if l.of(cost) > l.most {
+			return &pointLimits[i]
+		}
 	}
-	return t
+	return nil
 }
 
 // affordableTogether reports a point whose rules take too long together.
-func (c *compiler) affordableTogether(at *engine.PointPlan) {
-	t := costOf(at, lang.MaxItems)
-	what, most, taken, share := "take %d steps", int64(lang.MaxPointSteps), t.Steps, t.share.Steps
-	if t.Steps <= lang.MaxPointSteps {
-		what, most, taken, share = "build texts and lists of %d bytes", lang.MaxPointBytes, t.Bytes, t.share.Bytes
+func (c *compiler) affordableTogether(point *registry.Point, t *together) {
+	if l := beyond(t.Cost); l != nil {
+		c.ps.At(t.largest.At, t.largest.Subject, fmt.Sprintf("the rules at %s may "+l.what+" in one run, for up to %d items, at most %d are allowed; this expression has the largest share, %d: %s",
+			point.Name, l.of(t.Cost), lang.MaxItems, l.most, l.of(t.share), wayOutOfSteps))
 	}
-	if taken <= most {
-		return
-	}
-	c.ps.At(t.largest.At, t.largest.Subject, fmt.Sprintf("the rules at %s may "+what+" in one run, for up to %d items, at most %d are allowed; this expression has the largest share, %d: %s",
-		at.Point.Name, taken, lang.MaxItems, most, share, wayOutOfSteps))
 }

@@ -222,7 +222,7 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 	compiled := &engine.PointPlan{Point: point, LeftOut: !c.compiles(point.Name)}
 	plan.Points[point.Name] = compiled
 	h.Line("point", point.Name)
-	seen := map[string]bool{}
+	seen, total := map[string]bool{}, &together{}
 	for _, placed := range at.Sets {
 		set := placed.Set
 		switch {
@@ -242,11 +242,13 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 			continue
 		}
 		compiled.Sets = append(compiled.Sets, result.plan)
+		total.include(result.cost)
 		h.Line("set", set.ID())
 		result.params.EachValue("", func(name string, v any) { h.Line("param", name, v) })
 		h.Body(set)
 	}
-	c.affordableTogether(compiled)
+	compiled.Cost = total.Cost
+	c.affordableTogether(point, total)
 }
 
 // assembled lets plans share the code of points that overlays leave alone.

@@ -122,6 +122,9 @@ func (b *Rulebook) insert(o *document.Overlay) {
 				b.checkPair(base, other, o)
 			}
 		}
+		if len(ps.List) == before {
+			b.checkCost(pipe, o)
+		}
 	}
 	if !meant {
 		ps.At(o.Pipeline, o.Subject(), fmt.Sprintf("no pipeline %q; loaded: %s", o.Pipeline.Value, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", ")))
