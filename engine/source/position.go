@@ -5,7 +5,6 @@ package source
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -43,7 +42,7 @@ func (s Scalar) At(line, col int) Position {
 	if s.Pos.Line == 0 || s.Pos.Line > len(s.lines) {
 		return s.Pos
 	}
-	at := sourceCursor{lines: s.lines, line: s.Pos.Line - 1, col: s.Pos.Col - 1}
+	at := sourceCursor{lines: s.lines, line: s.Pos.Line - 1, col: s.Pos.Col - 1, read: -1}
 	switch s.style {
 	case yaml.LiteralStyle, yaml.FoldedStyle:
 		at.nextLine()
@@ -71,6 +70,9 @@ type sourceCursor struct {
 	lines []string
 	line  int
 	col   int
+
+	runes []rune // of the line that was read last, which may be long
+	read  int    // its number; -1 = none
 }
 
 func (c *sourceCursor) nextLine() { c.line, c.col = c.line+1, 0 }
@@ -80,11 +82,13 @@ func (c *sourceCursor) peek() (rune, bool) {
 	if c.line >= len(c.lines) {
 		return 0, false
 	}
-	runes := []rune(c.lines[c.line])
-	if c.col >= len(runes) {
+	if c.read != c.line {
+		c.runes, c.read = []rune(c.lines[c.line]), c.line
+	}
+	if c.col >= len(c.runes) {
 		return '\n', true
 	}
-	return runes[c.col], true
+	return c.runes[c.col], true
 }
 
 func (c *sourceCursor) advance() {
@@ -132,15 +136,31 @@ func (c *sourceCursor) settle() {
 	}
 }
 
-// Excerpt returns the line of a position with a caret under its column.
+// Excerpt returns the line of a position with a caret under its column. Of a long line it returns
+// what is around the caret.
 func Excerpt(lines []string, p Position) string {
 	if p.Line < 1 || p.Line > len(lines) {
 		return ""
 	}
-	text := strings.ReplaceAll(lines[p.Line-1], "\t", " ")
-	col := min(max(p.Col, 1), utf8.RuneCountInString(text)+1)
-	return fmt.Sprintf("  | %s\n  | %s^", text, strings.Repeat(" ", col-1))
+	text := []rune(strings.ReplaceAll(strings.TrimSuffix(lines[p.Line-1], "\r"), "\t", " "))
+	at := min(max(p.Col, 1), len(text)+1) - 1
+	begin, end := 0, len(text)
+	if end > maxExcerpt {
+		begin = min(max(0, at-maxExcerpt/2), end-maxExcerpt)
+		end = begin + maxExcerpt
+	}
+	shown, before := string(text[begin:end]), at-begin
+	if begin > 0 {
+		shown, before = "… "+shown, before+2
+	}
+	if end < len(text) {
+		shown += " …"
+	}
+	return fmt.Sprintf("  | %s\n  | %s^", shown, strings.Repeat(" ", before))
 }
+
+// maxExcerpt is the longest line that is shown whole, in characters.
+const maxExcerpt = 200
 
 // Values returns the strings of scalars.
 func Values(list []Scalar) []string {
