@@ -68,7 +68,7 @@ func Explain(ctx context.Context, o Options, s Subject) (*Report, error) {
 	r.compose(around, told)
 	r.Unknown = append(r.Unknown, around.unknown...)
 	if of.pod != nil {
-		r.only(of.pod.Namespace, of.pod.Name)
+		r.only(told.Updater, of.pod.Namespace, of.pod.Name)
 	}
 	r.Verdict = verdict(r, told.Updater, o.Now)
 	return r, nil
@@ -173,14 +173,14 @@ func (r *Report) addEvents(list []corev1.Event) {
 }
 
 // only keeps what is about one pod.
-func (r *Report) only(namespace, name string) {
+func (r *Report) only(u *answers.Updater, namespace, name string) {
 	key := namespace + "/" + name
 	r.Pods = slices.DeleteFunc(r.Pods, func(p Pod) bool { return p.Pod != key })
-	for i := range r.Pods {
-		p := &r.Pods[i]
+	if len(r.Pods) > 0 { // the findings of rules are about it alone, with its own reason
 		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool {
-			return strings.Contains(f.Token, "/") && f.Token != p.Rule // the rules of other pods
+			return strings.Contains(f.Token, "/") && (u == nil || f.Token != u.IgnoredRule || f.Token != r.Pods[0].Rule)
 		})
+		r.Findings = sorted(append(r.Findings, podFindings(u, r.Pods)...))
 	}
 	r.Decisions = slices.DeleteFunc(r.Decisions, func(d answers.Decision) bool { return d.Pod != "" && d.Pod != name && d.Pod != key })
 }

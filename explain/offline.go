@@ -63,7 +63,7 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 	around.sortPods()
 	r.compose(around, &ask.Result{Updater: u})
 	if s.Kind == "Pod" {
-		r.only(s.Namespace, s.Name)
+		r.only(u, s.Namespace, s.Name)
 	}
 	r.Verdict = verdict(r, u, now)
 	return r, wrong

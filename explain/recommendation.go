@@ -2,6 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"math"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -159,11 +161,15 @@ func usageFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender, now t
 		}
 		out = append(out, fallFindings(c)...)
 	}
-	if r.Recommendation != nil && len(out) == 0 && !sameTargets(r.Recommendation, v.Status.Recommendation) {
+	explained := slices.ContainsFunc(out, func(f Finding) bool { return slices.Contains(notWritten, f.Token) })
+	if r.Recommendation != nil && !explained && !sameTargets(r.Recommendation, v.Status.Recommendation) {
 		out = append(out, finding("recommendation-pending", "", "the recommender writes it in its next cycle", "the recommender now computes other targets than the status has"))
 	}
 	return append(out, historyFindings(v, r)...)
 }
+
+// notWritten are the findings that say why targets in the status are not those that are computed.
+var notWritten = []string{"samples-stale", "recommendation-pending", "too-few-samples", "target-falls-slowly"}
 
 func recommendedIn(r *vpav1.RecommendedPodResources, container string) bool {
 	return r != nil && slices.ContainsFunc(r.ContainerRecommendations, func(c vpav1.RecommendedContainerResources) bool { return c.ContainerName == container })
@@ -271,6 +277,10 @@ func ratio(from, to string) int64 {
 	if errA != nil || errB != nil || a.Sign() <= 0 || b.Sign() <= 0 {
 		return 0
 	}
-	low, high := a.MilliValue(), b.MilliValue()
-	return high / max(low/10, 1)
+	low, high := big.NewInt(a.MilliValue()), big.NewInt(b.MilliValue())
+	tenths := low.Quo(high.Mul(high, big.NewInt(10)), low)
+	if !tenths.IsInt64() {
+		return math.MaxInt64
+	}
+	return tenths.Int64()
 }

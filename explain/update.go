@@ -8,9 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate"
 )
@@ -74,8 +76,7 @@ func (p *Pod) acts() bool {
 	return p.Later == "" && (p.Action == facts.DoEvict || p.Action == facts.DoInPlace)
 }
 
-// updateFindings say what keeps pods from what is recommended: a finding for each rule, with the
-// reason for its first pod.
+// updateFindings say what keeps pods from what is recommended.
 func updateFindings(u *answers.Updater, pods []Pod) (out []Finding) {
 	if u != nil && u.NoAdmission != "" && u.Ignored == "" {
 		out = append(out, finding("admission-lease-expired", "", "start the admission controller, or check that it can renew its lease", "evictions are paused: %s", u.NoAdmission))
@@ -87,6 +88,12 @@ func updateFindings(u *answers.Updater, pods []Pod) (out []Finding) {
 			out = append(out, Finding{Token: u.IgnoredRule, Class: Settled, Text: u.Ignored})
 		}
 	}
+	return append(out, podFindings(u, pods)...)
+}
+
+// podFindings are a finding for each rule that keeps pods from what is recommended, with the reason
+// for its first pod.
+func podFindings(u *answers.Updater, pods []Pod) (out []Finding) {
 	by := map[string]int{}
 	var names [][]string
 	for i := range pods {
@@ -135,7 +142,7 @@ func classOfAction(action string) string {
 	return Settled
 }
 
-// limitFindings say which limits would be above maxAllowed, which bounds requests only.
+// limitFindings say which limits rules set above maxAllowed, which bounds requests only.
 func limitFindings(v *vpav1.VerticalPodAutoscaler, pods []Pod) (out []Finding) {
 	if v.Spec.ResourcePolicy == nil {
 		return nil
@@ -145,7 +152,8 @@ func limitFindings(v *vpav1.VerticalPodAutoscaler, pods []Pod) (out []Finding) {
 		for _, c := range pods[i].Containers {
 			res, isLimit := strings.CutPrefix(c.Field, "limits.")
 			most, bounded := maxAllowed(v.Spec.ResourcePolicy, c.Container)[corev1.ResourceName(res)]
-			if !isLimit || !bounded || c.New == "" || told[c.Container+c.Field] || ratio(most.String(), c.New) <= 10 {
+			by := lastStep(pods[i].RunningPod, c.Container, c.Field)
+			if !isLimit || !bounded || by == "" || told[c.Container+c.Field] || !above(c.New, most) {
 				continue
 			}
 			told[c.Container+c.Field] = true
@@ -155,18 +163,31 @@ func limitFindings(v *vpav1.VerticalPodAutoscaler, pods []Pod) (out []Finding) {
 					request = fmt.Sprintf(": the request would be %s (now %s), and the limit follows from it (now %s)", other.New, cmp.Or(other.Now, "unset"), cmp.Or(c.Now, "unset"))
 				}
 			}
-			by := ""
-			if step := lastStep(pods[i].RunningPod, c.Container, c.Field); step != "" {
-				by = ", by " + step
+			about := "container " + c.Container
+			if c.Container == "" {
+				about = "the pod"
 			}
-			out = append(out, finding("limit-above-max-allowed", "container "+c.Container, "set controlledValues: RequestsOnly, or a requestToLimitRatio",
-				"maxAllowed %s %s bounds the request only; a new pod would get the limit %s%s%s", res, most.String(), c.New, request, by))
+			out = append(out, finding("limit-above-max-allowed", about, "set controlledValues: RequestsOnly, or a requestToLimitRatio",
+				"maxAllowed %s %s bounds the request only; a new pod would get the limit %s%s, by %s", res, most.String(), c.New, request, by))
 		}
 	}
 	return out
 }
 
+// above reports whether an amount is more than another one.
+func above(amount string, most resource.Quantity) bool {
+	q, err := quantity.Parse(amount)
+	return err == nil && q.Cmp(most) > 0
+}
+
+// maxAllowed is that of a container, or of the whole pod, which has no name.
 func maxAllowed(p *vpav1.PodResourcePolicy, container string) corev1.ResourceList {
+	if container == "" {
+		if p.PodPolicies == nil {
+			return nil
+		}
+		return p.PodPolicies.MaxAllowed
+	}
 	var all corev1.ResourceList
 	for i := range p.ContainerPolicies {
 		switch c := &p.ContainerPolicies[i]; c.ContainerName {
@@ -179,15 +200,18 @@ func maxAllowed(p *vpav1.PodResourcePolicy, container string) corev1.ResourceLis
 	return all
 }
 
-// lastStep is the rule that set a field of a container last; empty if the trace does not say.
+// lastStep is the rule that set a field of a container, or of the whole pod, last; empty if none did.
 func lastStep(p answers.RunningPod, container, field string) (rule string) {
 	for _, s := range p.Steps {
-		if s.Item == container && s.Field == field {
+		if s.Item == cmp.Or(container, wholePod) && s.Field == field {
 			rule = s.Path()
 		}
 	}
 	return rule
 }
+
+// wholePod is how traces name the pod, among its containers.
+const wholePod = "pod"
 
 // verdict is the report in a line.
 func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {

@@ -118,4 +118,55 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 	require.Equal(t, []string{"recommendation-pending: the recommender now computes other targets than the status has"}, with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 		r.Containers, r.Recommendation, v.Status.Recommendation = []answers.Container{usageOf(9, now, now)}, target("2"), target("1")
 	}))
+	require.Equal(t, []string{"oom-counted: it ran out of memory at 2026-01-01T00:00:00Z with 1Gi, which counts as a sample of 2Gi", "recommendation-pending: the recommender now computes other targets than the status has"},
+		with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+			c := usageOf(9, now, now)
+			c.OOMs = []answers.OOM{{Pod: "a", Time: now, Reported: "1Gi", Outcome: counts, CountsAs: "2Gi"}}
+			r.Containers, r.Recommendation, v.Status.Recommendation = []answers.Container{c}, target("2"), target("1")
+		}), "just after an OOM kill")
+}
+
+// Regression: limits that a VPA leaves alone, that equal maxAllowed (25m looked like more than 25m), or that are the pod's were
+// told to be above maxAllowed, with a way out that was taken already.
+func TestOnlyLimitsThatRulesSetAboveMaxAllowedAreTold(t *testing.T) {
+	told := func(limit string, rule bool, policies vpav1.PodResourcePolicy) []string {
+		v := vpaOf("web", "Deployment", "web")
+		v.Spec.ResourcePolicy = &policies
+		p := pod("a", nil)
+		p.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("200m")}}
+		p.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse(limit)}}}}
+		one := planned("a", "Skip", "", "")
+		if rule {
+			one.Steps = []engine.Step{{RuleSet: "proportional-limits", Stage: "follow", Rule: "request", Item: "app", Field: "limits.cpu", To: limit},
+				{RuleSet: "pod-limits", Stage: "follow", Rule: "request", Item: "pod", Field: "limits.cpu", To: "200m"}}
+		}
+		return tokensOf(composed(v, &ask.Result{Updater: &answers.Updater{Pods: []answers.RunningPod{one}}}, p).Findings)
+	}
+	all := func(most string) vpav1.PodResourcePolicy {
+		return vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "*", MaxAllowed: corev1.ResourceList{"cpu": resource.MustParse(most)}}}}
+	}
+	require.Empty(t, told("25m", true, all("25m")))
+	require.Empty(t, told("2", false, all("1")), "no rule sets it")
+	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 1 bounds the request only; a new pod would get the limit 1050m, by proportional-limits/follow/request"}, told("1050m", true, all("1")))
+	require.Empty(t, told("50m", true, all("100m")), "the wildcard policy is not for the whole pod, which has a limit of 200m")
+	ofPod := vpav1.PodResourcePolicy{PodPolicies: &vpav1.PodPolicies{MaxAllowed: corev1.ResourceList{"cpu": resource.MustParse("150m")}}}
+	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 150m bounds the request only; a new pod would get the limit 200m, by pod-limits/follow/request"}, told("50m", true, ofPod))
+}
+
+// Regression: what was said about a pod was the reason for another one that the same rule decided on.
+func TestAPodIsExplainedByItsOwnReason(t *testing.T) {
+	young, old := planned("young", "Skip", "update/within-recommended-range", "Settled"), planned("old", "Skip", "update/within-recommended-range", "Settled")
+	young.Reason, old.Reason = "It is only 29s old", "It is only 11h old"
+	u := &answers.Updater{Pods: []answers.RunningPod{young, old}}
+	r := composed(vpaOf("web", "Deployment", "web"), &ask.Result{Updater: u})
+	r.only(u, "shop", "old")
+	require.Equal(t, []Finding{{Token: "update/within-recommended-range", Class: Settled, About: "pod old", Text: "It is only 11h old", WayOut: "Later"}}, r.Findings)
+	require.Equal(t, "nothing to do: it is only 11h old", verdict(r, u, r.Now).Text)
+}
+
+// Regression: factors of small amounts were rounded up: from 19m to 20m was "2.0 times".
+func TestRatiosAreExact(t *testing.T) {
+	for amounts, want := range map[[2]string]int64{{"19m", "20m"}: 10, {"25m", "25m"}: 10, {"15m", "31m"}: 20, {"100m", "228956m"}: 22895, {"1", "100G"}: 1_000_000_000_000, {"0", "1"}: 0, {"", "1"}: 0} {
+		require.Equal(t, want, ratio(amounts[0], amounts[1]), amounts)
+	}
 }
