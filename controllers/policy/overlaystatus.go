@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -81,7 +82,7 @@ func (a Acceptance) condition(now time.Time) metav1.Condition {
 		c.Message = fmt.Sprintf("generation %d stays in use: %v", a.InUse, a.Err)
 	}
 	if len(c.Message) > maxConditionMessage {
-		c.Message = c.Message[:maxConditionMessage]
+		c.Message = strings.ToValidUTF8(c.Message[:maxConditionMessage], "") // what is stored is compared
 	}
 	return c
 }
