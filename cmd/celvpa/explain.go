@@ -119,7 +119,10 @@ func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subje
 func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject, fill bool) (*explain.Report, error) {
 	c, namespace, err := o.live.connect()
 	if err != nil {
-		return nil, fmt.Errorf("%w; or name manifests with -f", err)
+		if fill { // celvpa history reads no manifests
+			err = fmt.Errorf("%w; or name manifests with -f", err)
+		}
+		return nil, err
 	}
 	subject.Namespace = namespace
 	if o.ask.Config, err = o.live.rest(); err != nil {

@@ -54,3 +54,14 @@ func TestExplainOfManifestsTellsEachFaultOnce(t *testing.T) {
 	require.Equal(t, 1, strings.Count(told, "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy.minReplicas cannot be read: it is \"two\": must be a whole number"), told)
 	require.Equal(t, 1, strings.Count(told, "PodDisruptionBudget web/odd cannot be read: spec.minAvailable is a mapping, and must be a whole number or a percentage"), told)
 }
+
+// Regression: celvpa history has no -f, and named it as the way out without a cluster.
+func TestWithoutAClusterHistoryNamesNoManifests(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("KUBECONFIG", "")
+	_, err := celvpa(t, "explain", "web")
+	require.ErrorContains(t, err, "; or name manifests with -f")
+	_, err = celvpa(t, "history", "web")
+	require.ErrorContains(t, err, "there is no cluster to read")
+	require.NotContains(t, err.Error(), "-f")
+}
