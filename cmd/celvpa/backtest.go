@@ -153,6 +153,9 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	if err := store.Seal(); err != nil {
 		return err
 	}
+	if when := o.when(); when != "" && len(store.Spans()) == 0 {
+		return faults.Join(unread, fmt.Errorf("the history has no usage %s: nothing was replayed; see --from and --to", when))
+	}
 	set, unreadObjects := o.objects(cmd)
 	overlays, unusable := set.RuleOverlays()
 	candidates, untried := rules.candidates(overlays, o.rules.halfLives)
@@ -182,6 +185,19 @@ func (o *backtestOptions) window() (times, error) {
 		err = fmt.Errorf("--from %s is not before --to %s", o.from, o.to)
 	}
 	return out, err
+}
+
+// when says which time is replayed; empty = all of it.
+func (o *backtestOptions) when() string {
+	switch {
+	case o.from != "" && o.to != "":
+		return "from " + o.from + " to " + o.to
+	case o.from != "":
+		return "from " + o.from + " on"
+	case o.to != "":
+		return "up to " + o.to
+	}
+	return ""
 }
 
 // objects reads the manifests, which replace and add to those of a snapshot, or else a cluster.

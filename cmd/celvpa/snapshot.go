@@ -92,6 +92,9 @@ func (o *snapshotOptions) check() error {
 	case o.salt != "" && !o.anonymise:
 		return errors.New("--salt-file is for --anonymise: add it")
 	}
+	if info, err := os.Stat(o.to); err == nil && info.IsDir() {
+		return fmt.Errorf("--to %s is a folder; name a file in it, such as %s", o.to, filepath.Join(o.to, "cluster.tar.gz"))
+	}
 	return nil
 }
 
@@ -210,9 +213,9 @@ func (o *snapshotOptions) write(ctx context.Context, out io.Writer, by func(io.W
 	if err != nil {
 		return "", nil, fmt.Errorf("--to: %w", err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // nothing once it was renamed
 	complete, unread := by(file)
 	if err := file.Close(); !complete || err != nil {
+		_ = os.Remove(file.Name())
 		return "", nil, faults.Join(unread, err)
 	}
 	path = o.to
@@ -220,7 +223,7 @@ func (o *snapshotOptions) write(ctx context.Context, out io.Writer, by func(io.W
 		path += partEnd
 	}
 	if err := os.Rename(file.Name(), path); err != nil {
-		return "", unread, fmt.Errorf("--to: %w", err)
+		return file.Name(), unread, fmt.Errorf("--to: %w; %s is complete", err, file.Name()) // it took long to read
 	}
 	return path, unread, nil
 }

@@ -47,6 +47,7 @@ func TestSnapshotCommand(t *testing.T) {
 		"has 9 bytes; use at least 16":                   {"-f", objects, "--history", usage, "--to", to, "--anonymise", "--salt-file", salt},
 		"-f and --history cannot both be standard input": {"-f", "-", "--history", "-", "--to", to},
 		"-f and --namespace exclude each other":          {"-f", objects, "-n", "web", "--history", usage, "--to", to},
+		"--to " + folder + " is a folder; name a file":   {"-f", objects, "--history", filepath.Join(folder, "none.csv"), "--to", folder}, // it is not read first
 		"--to: open /nowhere/":                           {"-f", objects, "--history", usage, "--to", "/nowhere/x"},
 	} {
 		_, err := run(args...)
