@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/answers"
@@ -40,11 +41,46 @@ func Explain(ctx context.Context, o Options, s Subject) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	r, updater, err := o.about(ctx, &of)
+	if err != nil {
+		return nil, err
+	}
+	if other := of.controlledBeside(updater); other.Name != "" {
+		v := &vpav1.VerticalPodAutoscaler{}
+		if o.Client.Get(ctx, other, v) == nil {
+			of.vpa = v
+			r, _, err = o.about(ctx, &of)
+		}
+	}
+	return r, err
+}
+
+// controlledBeside is the VPA that controls the pods of a subject, if several have its target and the
+// updater says that it is another one. Of a VPA that was asked for, it is none.
+func (f *found) controlledBeside(u *answers.Updater) (out types.NamespacedName) {
+	if f.vpa == nil || f.Kind == vpaKind || u == nil {
+		return out
+	}
+	for i := range u.Pods {
+		p := &u.Pods[i]
+		if f.pod != nil && p.Pod != f.pod.Namespace+"/"+f.pod.Name || p.VPA == "" {
+			continue
+		}
+		if out.Namespace, out.Name, _ = strings.Cut(p.VPA, "/"); out.Name == f.vpa.Name {
+			return types.NamespacedName{}
+		}
+		return out
+	}
+	return out
+}
+
+// about reports on a subject that was found. It also returns what the updater says.
+func (o *Options) about(ctx context.Context, of *found) (*Report, *answers.Updater, error) {
 	r := &Report{Subject: of.String(), Now: o.Now, Findings: []Finding{}, Processes: []answers.Process{}}
 	if of.vpa == nil {
 		r.Findings = append(r.Findings, finding("no-vpa", "", "create a VerticalPodAutoscaler with that target", "%s", of.why))
 		r.Verdict = verdict(r, nil, o.Now)
-		return r, nil
+		return r, nil, nil
 	}
 	v := of.vpa
 	r.VPA, r.Target, r.Mode = v.Namespace+"/"+v.Name, TargetText(v), v.Mode()
@@ -59,19 +95,19 @@ func Explain(ctx context.Context, o Options, s Subject) (*Report, error) {
 	around := gather(ctx, o.Client, v)
 	<-asked
 	if wrong != nil {
-		return nil, wrong
+		return nil, nil, wrong
 	}
 	r.Unknown = append(r.Unknown, told.Unknown...)
 	if (told.Recommender == nil || told.Updater == nil) && o.Simulate != nil {
-		r.simulate(ctx, o, v, told)
+		r.simulate(ctx, *o, v, told)
 	}
 	r.compose(around, told)
 	r.Unknown = append(r.Unknown, around.unknown...)
 	if of.pod != nil {
-		r.only(told.Updater, of.pod.Namespace, of.pod.Name)
+		r.only(v, told.Updater, of.pod.Namespace, of.pod.Name)
 	}
 	r.Verdict = verdict(r, told.Updater, o.Now)
-	return r, nil
+	return r, told.Updater, nil
 }
 
 // simulate fills in for the processes that could not be asked.
@@ -122,7 +158,7 @@ func (r *Report) compose(around *objects, told *ask.Result) {
 			r.Findings = append(r.Findings, finding("updates-have-no-effect", "", "", "%s", c.Message))
 		}
 	}
-	r.Findings = append(r.Findings, updateFindings(told.Updater, r.Pods)...)
+	r.Findings = append(r.Findings, updateFindings(told.Updater, r.Pods, v)...)
 	if slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.acts() || p.Class != Settled && p.Rule != "" }) { // else there is nothing to evict
 		r.Findings = append(r.Findings, around.budgetFindings()...)
 	}
@@ -173,14 +209,14 @@ func (r *Report) addEvents(list []corev1.Event) {
 }
 
 // only keeps what is about one pod.
-func (r *Report) only(u *answers.Updater, namespace, name string) {
+func (r *Report) only(v *vpav1.VerticalPodAutoscaler, u *answers.Updater, namespace, name string) {
 	key := namespace + "/" + name
 	r.Pods = slices.DeleteFunc(r.Pods, func(p Pod) bool { return p.Pod != key })
 	if len(r.Pods) > 0 { // the findings of rules are about it alone, with its own reason
 		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool {
-			return strings.Contains(f.Token, "/") && (u == nil || f.Token != u.IgnoredRule || f.Token != r.Pods[0].Rule)
+			return f.Token == "pods-not-taken" && f.About != "" || strings.Contains(f.Token, "/") && (u == nil || f.Token != u.IgnoredRule || f.Token != r.Pods[0].Rule)
 		})
-		r.Findings = sorted(append(r.Findings, podFindings(u, r.Pods)...))
+		r.Findings = sorted(append(r.Findings, podFindings(u, r.Pods, v)...))
 	}
 	r.Decisions = slices.DeleteFunc(r.Decisions, func(d answers.Decision) bool { return d.Pod != "" && d.Pod != name && d.Pod != key })
 }

@@ -48,14 +48,10 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 	around := &objects{vpa: v, budgets: budgets, scalers: scalers}
 	around.budgets = slices.DeleteFunc(around.budgets, func(b policyv1.PodDisruptionBudget) bool { return b.Namespace != v.Namespace })
 	around.scalers = slices.DeleteFunc(around.scalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool { return h.Namespace != v.Namespace })
-	u := &answers.Updater{}
-	for _, item := range plan.Items {
-		if item.VPA != r.VPA {
-			continue
-		}
-		u.Pods = append(u.Pods, answers.RunningPod{PlannedPod: item})
+	u := updaterOf(v, list, plan)
+	for _, planned := range u.Pods {
 		for i := range pods {
-			if pods[i].Namespace+"/"+pods[i].Name == item.Pod {
+			if pods[i].Namespace+"/"+pods[i].Name == planned.Pod {
 				around.pods = append(around.pods, pods[i])
 			}
 		}
@@ -63,7 +59,7 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 	around.sortPods()
 	r.compose(around, &ask.Result{Updater: u})
 	if s.Kind == "Pod" {
-		r.only(u, s.Namespace, s.Name)
+		r.only(v, u, s.Namespace, s.Name)
 	}
 	r.Verdict = verdict(r, u, now)
 	return r, wrong
@@ -107,6 +103,15 @@ func (s *Subject) in(list []*vpav1.VerticalPodAutoscaler, plan *simulate.Plan) (
 		of := target.Of(v)
 		return of.Name == s.Name && (s.Kind == "" || strings.EqualFold(of.Kind, s.Kind))
 	})
+	if v != nil { // of several, the one that controls the pods
+		if u := updaterOf(v, list, plan); len(u.Pods) > 0 {
+			for _, other := range list {
+				if other.Namespace+"/"+other.Name == u.Pods[0].VPA {
+					return other, "", err
+				}
+			}
+		}
+	}
 	return v, "", err
 }
 

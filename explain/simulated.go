@@ -2,12 +2,15 @@ package explain
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -27,13 +30,8 @@ func Simulate(ctx context.Context, c client.Client, book *compile.Rulebook, reme
 	set, notes, unread := reader.Read(ctx, append(manifests.PodKinds, manifests.VPAKind, manifests.PDBKind, manifests.CheckpointKind)...)
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
 	plan, unplanned := cluster.Plan(true)
-	u := &answers.Updater{}
-	for _, item := range plan.Items {
-		if item.VPA == v.Namespace+"/"+v.Name {
-			u.Pods = append(u.Pods, answers.RunningPod{PlannedPod: item})
-		}
-	}
-	out := Simulated{Updater: u, Notes: notes}
+	all, _ := cluster.VPAs() // the plan has told what cannot be read
+	out := Simulated{Updater: updaterOf(v, all, plan), Notes: notes}
 	restored, unrestored := cluster.Restored(remember)
 	errs := faults.Join(unread, unusable, unplanned, unrestored)
 	if w := restored.Workload(v.Namespace, v.Name); w != nil {
@@ -41,4 +39,28 @@ func Simulate(ctx context.Context, c client.Client, book *compile.Rulebook, reme
 		out.Recommender, errs = &told, faults.Join(errs, err)
 	}
 	return out, errs
+}
+
+// updaterOf is what the updater would say about a VPA, by a plan. As the updater does, it names the
+// VPA that controls a pod if another one of the same target does.
+func updaterOf(v *vpav1.VerticalPodAutoscaler, all []*vpav1.VerticalPodAutoscaler, plan *simulate.Plan) *answers.Updater {
+	key, beside := v.Namespace+"/"+v.Name, map[string]bool{}
+	for _, other := range all {
+		beside[other.Namespace+"/"+other.Name] = target.Of(other) == target.Of(v)
+	}
+	u := &answers.Updater{}
+	if why, left := plan.Left[key]; left {
+		u.Ignored, u.IgnoredRule = why.Reason, why.Rule
+	}
+	for _, item := range plan.Items {
+		if item.VPA != key && !beside[item.VPA] {
+			continue
+		}
+		if item.VPA != key {
+			reason := fmt.Sprintf("VerticalPodAutoscaler %s controls it (point vpa.order)", item.VPA)
+			item = answers.PlannedPod{Pod: item.Pod, VPA: item.VPA, Action: facts.DoSkip, Reason: reason, Why: item.Why}
+		}
+		u.Pods = append(u.Pods, answers.RunningPod{PlannedPod: item})
+	}
+	return u
 }

@@ -77,7 +77,7 @@ func (p *Pod) acts() bool {
 }
 
 // updateFindings say what keeps pods from what is recommended.
-func updateFindings(u *answers.Updater, pods []Pod) (out []Finding) {
+func updateFindings(u *answers.Updater, pods []Pod, v *vpav1.VerticalPodAutoscaler) (out []Finding) {
 	if u != nil && u.NoAdmission != "" && u.Ignored == "" {
 		out = append(out, finding("admission-lease-expired", "", "start the admission controller, or check that it can renew its lease", "evictions are paused: %s", u.NoAdmission))
 	}
@@ -88,30 +88,35 @@ func updateFindings(u *answers.Updater, pods []Pod) (out []Finding) {
 			out = append(out, Finding{Token: u.IgnoredRule, Class: Settled, Text: u.Ignored})
 		}
 	}
-	return append(out, podFindings(u, pods)...)
+	return append(out, podFindings(u, pods, v)...)
 }
 
-// podFindings are a finding for each rule that keeps pods from what is recommended, with the reason
-// for its first pod.
-func podFindings(u *answers.Updater, pods []Pod) (out []Finding) {
+// podFindings are a finding for each rule that keeps pods from what is recommended, and for each other
+// VPA that controls them, with the reason for its first pod.
+func podFindings(u *answers.Updater, pods []Pod, v *vpav1.VerticalPodAutoscaler) (out []Finding) {
 	by := map[string]int{}
 	var names [][]string
 	for i := range pods {
 		p := &pods[i]
-		if p.acts() || p.Rule == "" || u != nil && p.Rule == u.IgnoredRule {
+		others := p.Rule == "" && p.VPA != "" && p.VPA != v.Namespace+"/"+v.Name && (u == nil || u.IgnoredRule == "" && u.Ignored == "")
+		if p.acts() || p.Rule == "" && !others || u != nil && p.Rule != "" && p.Rule == u.IgnoredRule {
 			continue
 		}
-		at, seen := by[p.Rule]
+		key := cmp.Or(p.Rule, p.VPA)
+		at, seen := by[key]
 		if !seen {
 			at = len(out)
-			by[p.Rule] = at
+			by[key] = at
 			reason := p.Reason
 			if p.Resize != "" {
 				reason += "; the node says: " + p.Resize
 			}
 			f := Finding{Token: p.Rule, Class: cmp.Or(p.Class, classOfAction(p.Action)), Text: reason, WayOut: p.Until}
-			if p.Later != "" {
+			switch {
+			case p.Later != "":
 				f.Class, f.WayOut = Waiting, "a later cycle: "+limits[p.Later]
+			case others:
+				f = finding("pods-not-taken", "", "keep one VerticalPodAutoscaler for the target", "%s", p.Reason)
 			}
 			out = append(out, f)
 			names = append(names, make([][]string, len(out)-len(names))...)
@@ -268,11 +273,17 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 	if len(r.Pods) == 0 {
 		return Verdict{Token: "no-pods", Text: "there are no pods to change"}
 	}
+	if first := &r.Pods[0]; first.Action == facts.DoSkip && first.Reason != "" {
+		return Verdict{Token: "unknown", Action: action, Text: "nothing to do: " + lower(first.Reason)}
+	}
 	return Verdict{Token: "unknown", Action: action, Text: "what the updater would do is not known; see what could not be found out"}
 }
 
 // lower makes a sentence part of another one.
 func lower(text string) string {
+	if strings.HasPrefix(text, vpaKind) {
+		return text
+	}
 	if len(text) > 1 && text[1] >= 'a' && text[1] <= 'z' || strings.HasPrefix(text, "A ") {
 		return strings.ToLower(text[:1]) + text[1:]
 	}

@@ -159,7 +159,7 @@ func TestAPodIsExplainedByItsOwnReason(t *testing.T) {
 	young.Reason, old.Reason = "It is only 29s old", "It is only 11h old"
 	u := &answers.Updater{Pods: []answers.RunningPod{young, old}}
 	r := composed(vpaOf("web", "Deployment", "web"), &ask.Result{Updater: u})
-	r.only(u, "shop", "old")
+	r.only(vpaOf("web", "Deployment", "web"), u, "shop", "old")
 	require.Equal(t, []Finding{{Token: "update/within-recommended-range", Class: Settled, About: "pod old", Text: "It is only 11h old", WayOut: "Later"}}, r.Findings)
 	require.Equal(t, "nothing to do: it is only 11h old", verdict(r, u, r.Now).Text)
 }

@@ -23,6 +23,8 @@ import (
 type Plan struct {
 	Items []answers.PlannedPod `json:"items"`
 	VPAs  int                  `json:"-"` // with or without pods
+	// Left are the VPAs that leave all running pods alone, by namespace/name, and why.
+	Left map[string]engine.Verdict `json:"-"`
 }
 
 // updater is the updater's view of manifests.
@@ -50,7 +52,13 @@ func (c *Cluster) Plan(explain bool) (*Plan, error) {
 	u.budgets = firsts(budgets, func(b *policyv1.PodDisruptionBudget) string { return b.Namespace + "/" + b.Name })
 	slices.SortStableFunc(u.budgets, func(a, b policyv1.PodDisruptionBudget) int { return strings.Compare(a.Name, b.Name) })
 	u.addOwners(u.pods)
-	return &Plan{Items: u.items(explain), VPAs: len(u.vpas)}, faults.Join(unusable, unread, unreadBudgets)
+	left := map[string]engine.Verdict{}
+	for _, v := range u.inOrder {
+		if leaves, why := v.leaves(); leaves {
+			left[v.key()] = why
+		}
+	}
+	return &Plan{Items: u.items(explain), VPAs: len(u.vpas), Left: left}, faults.Join(unusable, unread, unreadBudgets)
 }
 
 // pods are those of the manifests, by namespace and name. The first of several of one name counts.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/explain"
 )
 
 // TestAnObjectOfSeveralNamespacesIsChosen: the first of them was explained, by the order of the files.
@@ -16,7 +19,7 @@ func TestAnObjectOfSeveralNamespacesIsChosen(t *testing.T) {
 	require.NoError(t, os.Mkdir("two", 0o755))
 	write(t, "two", "a.yaml", string(text))
 	write(t, "two", "b.yaml", strings.ReplaceAll(string(text), "young-pod", "other"))
-	explain := func(args ...string) (string, error) {
+	explained := func(args ...string) (string, error) {
 		return celvpa(t, append([]string{"explain", "-f", "two", "--now", "2026-01-31T12:00:00Z"}, args...)...)
 	}
 	for args, want := range map[string]string{
@@ -28,7 +31,7 @@ func TestAnObjectOfSeveralNamespacesIsChosen(t *testing.T) {
 		"mail -n none":        "no VerticalPodAutoscaler, pod or target of a VerticalPodAutoscaler is called none/mail: there are the VerticalPodAutoscalers other/mail, young-pod/mail",
 		"mail --context prod": "-f and --context exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster",
 	} {
-		out, err := explain(strings.Fields(args)...)
+		out, err := explained(strings.Fields(args)...)
 		require.EqualError(t, err, want)
 		require.Empty(t, out)
 	}
@@ -38,7 +41,7 @@ func TestAnObjectOfSeveralNamespacesIsChosen(t *testing.T) {
 		"pod/mail-1 -n other":        "VerticalPodAutoscaler other/mail,",
 		"sts mail --namespace other": "VerticalPodAutoscaler other/mail,",
 	} {
-		out, err := explain(strings.Fields(args)...)
+		out, err := explained(strings.Fields(args)...)
 		require.NoError(t, err)
 		require.Contains(t, out, want, args)
 	}
@@ -64,4 +67,23 @@ func TestWithoutAClusterHistoryNamesNoManifests(t *testing.T) {
 	_, err = celvpa(t, "history", "web")
 	require.ErrorContains(t, err, "there is no cluster to read")
 	require.NotContains(t, err.Error(), "-f")
+}
+
+// Regression: of two VerticalPodAutoscalers of one target, the first in the manifests explained the workload, and the one whose pods
+// the other controls was told that there are none.
+func TestExplainOfManifestsWithASharedTarget(t *testing.T) {
+	idle := strings.Replace(inMode("Off", "StatefulSet", "shop"), "name: shop,", "name: idle,", 1)
+	younger := strings.Replace(farOff("StatefulSet", "shop"), "name: shop,", "name: younger,", 1)
+	text := idle + shopPlan() + younger
+	verdict := func(args ...string) string {
+		out, _, err := run(text, append([]string{"explain", "-f", "-", "-o", "json", "--now", planNow}, args...)...)
+		require.NoError(t, err)
+		var r explain.Report
+		require.NoError(t, json.Unmarshal([]byte(out), &r))
+		return r.VPA + " " + r.Verdict.Token + " " + r.Verdict.Text
+	}
+	require.Contains(t, verdict("statefulset/shop"), "web/shop update/evict 1 of 2 pods will be evicted")
+	require.Contains(t, verdict("vpa/shop"), "web/shop update/evict 1 of 2 pods will be evicted")
+	require.Equal(t, "web/idle update-mode/not-in-this-mode nothing to do: Update mode Off leaves running pods alone", strings.Replace(verdict("vpa/idle"), "update mode", "Update mode", 1))
+	require.Equal(t, "web/younger pods-not-taken blocked: VerticalPodAutoscaler web/shop controls it (point vpa.order)", verdict("vpa/younger"))
 }
