@@ -142,3 +142,31 @@ func TestWhatIsLeftOutIsNoted(t *testing.T) {
 	require.Contains(t, text, "1 workload left out, because the history has no usage of their pods: Deployment web/idle")
 	require.Contains(t, text, "Deployment web/lost, the target of VerticalPodAutoscaler web/lost, is not in the manifests")
 }
+
+// Regression: a pod belonged to the workload with the longest name whose labels it has, even if another one owns it or would
+// generate its name: that one was left out, and its VPA did nothing.
+func TestPodsBelongToTheirOwnerNotToWhoeverSharesTheirLabels(t *testing.T) {
+	shares := strings.ReplaceAll(deployment("shop-frontend", "Off", "{cpu: 1, memory: 1Gi}", "{}"), "app: shop-frontend}", "team: web}")
+	db := strings.ReplaceAll(deployment("db", "Recreate", "{cpu: 1, memory: 1Gi}", "{}"), "app: db}", "team: web, app: db}")
+	running := func(id model.PodID, kind, owner string) string {
+		return "{apiVersion: v1, kind: Pod, metadata: {name: " + id.Name + ", namespace: web, labels: {team: web, app: db}, ownerReferences: [{apiVersion: apps/v1, kind: " + kind + ", name: " + owner +
+			", controller: true}]}, spec: {nodeName: node, containers: [{name: app, resources: {requests: {cpu: 1, memory: 1Gi}}}]}, status: {phase: Running}}"
+	}
+	for name, one := range map[string]struct {
+		pod         model.PodID
+		kind, owner string
+	}{
+		"by its name":  {pod("db", 0), "ReplicaSet", "db-7d9f8b6c5d"},
+		"by its owner": {model.PodID{Namespace: "web", Name: "other"}, "Deployment", "db"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, shares, db, running(one.pod, one.kind, one.owner))
+			w.usage(one.pod, 0, day, 5*time.Minute, always(0.1), always(100<<20))
+			w.usage(pod("shop-frontend", 0), 0, day, 5*time.Minute, always(0.1), always(100<<20))
+			c := of(t, w.run(with(t, Shipped)), Shipped).Containers
+			require.Len(t, c, 2)
+			require.Equal(t, "db", c[0].Workload)
+			require.Positive(t, c[0].Evictions)
+		})
+	}
+}

@@ -145,26 +145,31 @@ func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 	return faults.Join(errs...)
 }
 
-// takeManifest finds the workload of a pod in the manifests.
+// takeManifest finds the workload of a pod in the manifests: the one that owns it, or else that would
+// generate its name, or else whose pods have its labels, which those of another workload may have, too.
 func (p *placement) takeManifest(pod *corev1.Pod) {
-	for _, w := range p.workloads {
-		if w.Namespace != pod.Namespace {
+	owner := target.ControllerOf(pod.OwnerReferences)
+	for _, fits := range []func(*placed) bool{
+		func(w *placed) bool { return !w.standIn && owner != nil && w.Kind == owner.Kind && w.Name == owner.Name },
+		func(w *placed) bool { return w.NamesLike(pod.Name) },
+		func(w *placed) bool {
+			template := labels.Set(w.Template.Labels)
+			return !w.standIn && len(template) > 0 && template.AsSelector().Matches(labels.Set(pod.Labels))
+		},
+	} {
+		w := first(p.workloads, func(w *placed) bool { return w.Namespace == pod.Namespace && fits(w) })
+		if w == nil {
 			continue
 		}
-		template := labels.Set(w.Template.Labels)
-		switch {
-		case !w.standIn && (w.NamesLike(pod.Name) || (len(template) > 0 && template.AsSelector().Matches(labels.Set(pod.Labels)))):
-			w.manifests = append(w.manifests, pod)
-			return
-		case w.standIn && w.NamesLike(pod.Name):
+		if w.standIn {
 			pod.Labels = maps.Clone(pod.Labels)
 			if pod.Labels == nil {
 				pod.Labels = map[string]string{}
 			}
 			maps.Copy(pod.Labels, w.Template.Labels)
-			w.manifests = append(w.manifests, pod)
-			return
 		}
+		w.manifests = append(w.manifests, pod)
+		return
 	}
 }
 
