@@ -70,8 +70,14 @@ func metadataErrors(object map[string]any) field.ErrorList {
 	if meta.Namespace == "" {
 		meta.Namespace = metav1.NamespaceDefault
 	}
+	if base := meta.GenerateName; meta.Name == "" && base != "" { // an API server makes a name of it before it checks that
+		meta.Name = base[:min(len(base), generatedFrom)] + "00000"
+	}
 	return apivalidation.ValidateObjectMeta(meta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 }
+
+// generatedFrom is how much of generateName an API server makes a name from.
+const generatedFrom = 58
 
 // told sorts errors by field and drops noise: for a wrong type, the validator also reports an enum
 // mismatch, and no matching alternative without naming a field.

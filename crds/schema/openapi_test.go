@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -107,6 +108,11 @@ func TestMetadataThatCannotBeReadIsAFault(t *testing.T) {
 func TestNamesAndLabelsAreChecked(t *testing.T) {
 	objects := vpaObjects(t)
 	object := vpa(t, "updatePolicy: {updateMode: 'Off'}")
+	// Regression: an object with generateName was refused for want of a name.
+	for _, base := range []string{"web-", strings.Repeat("a", 253)} {
+		object["metadata"] = map[string]any{"generateName": base}
+		require.Empty(t, objects.Check(object, nil))
+	}
 	for field, metadata := range map[string]map[string]any{
 		"metadata.name":   {},
 		"metadata.labels": {"name": "web", "labels": map[string]any{"tier": "very good"}},
