@@ -46,3 +46,23 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, updatePol
 		})
 	}
 }
+
+// Regression: whatever the number of pods, one boost of a workload ended in a minute.
+func TestBoostsEndWithinTheBudgetOfTheWorkload(t *testing.T) {
+	book, err := policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true}})
+	require.NoError(t, err)
+	w := newWorld(t, strings.Replace(deployment("shop", "Initial", "{cpu: 1, memory: 1Gi}", "{}"), `updatePolicy: {updateMode: "Initial", minReplicas: 1}`,
+		"updatePolicy: {updateMode: Initial}\n  startupBoost: {cpu: {type: Factor, factor: 2, durationSeconds: 3600}}", 1))
+	w.options.Points = 20
+	for n := range 8 {
+		w.usage(pod("shop", n), 0, day, 5*time.Minute, always(0.1), always(100<<20))
+	}
+	report, notes := w.runNoted(Candidate{Name: "boosts", Book: book, HalfLives: model.DefaultSettings()})
+	c := of(t, report, "boosts").Containers[0]
+	require.Equal(t, 8, c.Resizes, notes)
+	for _, e := range c.Series.Events {
+		if e.Type == Resized {
+			require.WithinDuration(t, epoch.Add(time.Hour), e.At, 2*time.Minute, "half of them at a time")
+		}
+	}
+}

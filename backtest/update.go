@@ -225,7 +225,12 @@ func requestsIn(pod *corev1.Pod, container string) corev1.ResourceList {
 
 // unboost ends startup boosts that are over, which the updater does beside its cycles.
 func (r *replay) unboost(now time.Time) {
-	done := map[int]int{} // by workload
+	pods, done := map[int]int{}, map[int]int{} // by workload
+	for i := range r.pods {
+		if r.pods[i].pod != nil {
+			pods[r.in.slots[i].workload]++
+		}
+	}
 	for i := range r.pods {
 		p := &r.pods[i]
 		if p.pod == nil || !facts.Boosted(p.pod) {
@@ -236,7 +241,8 @@ func (r *replay) unboost(now time.Time) {
 			continue
 		}
 		one, w := r.look(i, v, now), r.in.slots[i].workload
-		verdict := one.DecideUnboost(v.chosen.Plan, facts.Group{Configured: 1, Live: 1, Running: 1, Ready: 1, Disrupted: done[w]}, nil)
+		n := pods[w]
+		verdict := one.DecideUnboost(v.chosen.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: done[w]}, nil)
 		if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
 			done[w]++
 			r.resize(v, one, verdict, now)
