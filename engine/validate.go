@@ -27,11 +27,11 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 	}
 	var out []Violation
 	facts := judged.Facts.Filled(at.Point)
-	run := &validationRun{at: at, view: at.Point.Objects.Open(judged.Object, judged.Old), facts: facts, frame: closure.NewFrame(facts), trace: trace}
+	run := &validationRun{at: at, view: at.Point.Objects.Open(judged.Object, judged.Old), facts: facts, frame: closure.NewFrame(facts), left: lang.MaxReviewSteps, trace: trace}
 	for _, set := range at.Sets {
 		run.set = set
 		for _, v := range set.Validations {
-			if !judged.Schema || v.Validation.EnforcedAt(document.EnforceSchema) {
+			if run.left >= 0 && (!judged.Schema || v.Validation.EnforcedAt(document.EnforceSchema)) {
 				out = append(out, run.validate(v)...)
 			}
 		}
@@ -48,6 +48,7 @@ type validationRun struct {
 	frame *closure.Frame
 	set   *SetPlan
 	scope scope // of the current value
+	left  int64 // steps
 	trace *Trace
 }
 
@@ -57,6 +58,10 @@ func (r *validationRun) validate(v *ValidationPlan) []Violation {
 		for _, value := range r.view.Values(place.At) {
 			r.scope = scope{run: r, value: value}
 			message, came := place.check(&r.scope, v.Validation.Message.Value)
+			over := r.left < 0
+			if over {
+				message, came = tooManySteps, errored
+			}
 			if r.trace != nil {
 				r.trace.Coverage.note(r.set, "", v.Validation.Name.Value, v.Axis, v.Validation.Overlay, came)
 			}
@@ -64,13 +69,20 @@ func (r *validationRun) validate(v *ValidationPlan) []Violation {
 				out = append(out, Violation{
 					Rule: r.set.RuleSet.Name.Value + "/" + v.Validation.Name.Value, Path: pathBelow(value.Path(), place.FieldPath), Self: value.Path(),
 					Reason: cmp.Or(v.Validation.Reason.Value, "FieldValueInvalid"), Message: message, Failed: came == errored,
-					Warning: v.Validation.Severity.Value == document.SeverityWarn || (!v.transition() && value.Unchanged()),
+					Warning: !over && v.Validation.Severity.Value == document.SeverityWarn || (over || !v.transition()) && value.Unchanged(),
 				})
+			}
+			if over {
+				return out
 			}
 		}
 	}
 	return out
 }
+
+// tooManySteps is the message of the rule with which the rules of an object take too long. Those
+// behind it do not run.
+var tooManySteps = fmt.Sprintf("the rule failed: the rules take more than %d steps for this object", lang.MaxReviewSteps)
 
 func pathBelow(path, below string) string {
 	if path == "" || below == "" || below[0] == '[' {
@@ -130,7 +142,9 @@ func (v *PlacedValidation) check(s *scope, otherwise string) (message string, ca
 		return "", fulfilled
 	}
 	if v.Message != nil {
-		if text, err := v.Message(s); err == nil {
+		text, steps, err := v.Message(s)
+		s.run.left -= steps
+		if err == nil {
 			if s, isString := text.(types.String); isString && s != "" {
 				return string(s), violated
 			}
@@ -142,16 +156,19 @@ func (v *PlacedValidation) check(s *scope, otherwise string) (message string, ca
 // holds evaluates a condition. Where code fails, CEL has the last word: it limits costs as API servers
 // do, and words failures as they do.
 func (c *Condition) holds(s *scope) (bool, error) {
+	s.run.left -= lang.CheckSteps
 	if cells := s.value.Cells(); c.Code != nil && cells != nil {
 		f := s.run.frame
 		f.Enter(cells)
 		f.Grant(lang.MaxCheckSteps)
 		holds := c.Code(f)
+		s.run.left -= lang.MaxCheckSteps - max(0, f.Granted()) // what is beyond is not done
 		if f.Failure() == nil {
 			return holds, nil
 		}
 	}
-	result, err := c.CEL(s)
+	result, steps, err := c.CEL(s)
+	s.run.left -= steps
 	return result == types.True, err
 }
 
@@ -190,8 +207,8 @@ type Condition struct {
 	Code closure.Code[bool] // nil = it has a construct that only CEL can run
 }
 
-// ValidationCode runs an expression of a validation in CEL.
-type ValidationCode func(cel.Activation) (ref.Val, error)
+// ValidationCode runs an expression of a validation in CEL, and counts its steps.
+type ValidationCode func(cel.Activation) (v ref.Val, steps int64, err error)
 
 // transition reports whether a validation reads the old object. Its violations stay errors for
 // unchanged values: the rule itself says what may stay.

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,5 +88,44 @@ func TestQuantitiesInValidationsThatTakeForEverAreNone(t *testing.T) {
 				_ = plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Facts: facts.ValidateFacts(&vpav1.VerticalPodAutoscaler{}, nil, nil)}, nil)
 			})
 		})
+	}
+}
+
+// An overlay that is accepted can have a hundred validations, each of which takes an API server's
+// limit for each of many containers: a review took minutes, in mode Audit too.
+func TestTheValidationsOfOneReviewEndTogether(t *testing.T) {
+	numbers := "[" + strings.Repeat("1, ", 74) + "1]"
+	var change []rulesv1alpha1.Change
+	for i := range 100 {
+		change = append(change, rulesv1alpha1.Change{After: "vpa-object", Validation: &rulesv1alpha1.Validation{Name: fmt.Sprintf("mine-%d", i), Message: "no",
+			At:         &apiextensionsv1.JSON{Raw: []byte(`"spec.resourcePolicy.containerPolicies[*]"`)},
+			Expression: strings.ReplaceAll("LIST.all(a, LIST.all(b, LIST.all(c, a + b + c > 0 || self.containerName == '')))", "LIST", numbers)}})
+	}
+	s, objects, _ := clusterSource(t)
+	*objects = []rulesv1alpha1.RuleOverlay{{ObjectMeta: metav1.ObjectMeta{Name: "heavy", UID: "1", Generation: 1}, Spec: rulesv1alpha1.RuleOverlaySpec{Change: change}}}
+	s.Reload(t.Context())
+	require.NoError(t, s.Accepted()["heavy"].Err)
+	plan, err := s.Rules().Everywhere()
+	require.NoError(t, err)
+	object := func(labels map[string]any) map[string]any {
+		policies := []any{}
+		for i := range 10 {
+			policies = append(policies, map[string]any{"containerName": fmt.Sprintf("c%d", i)})
+		}
+		return map[string]any{"metadata": map[string]any{"name": "v", "labels": labels}, "spec": map[string]any{
+			"targetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "resourcePolicy": map[string]any{"containerPolicies": policies}}}
+	}
+	for old, warning := range map[*map[string]any]bool{nil: false, new(object(nil)): true} {
+		judged := engine.Judged{Object: object(map[string]any{"a": "b"}), Facts: facts.ValidateFacts(&vpav1.VerticalPodAutoscaler{}, nil, nil)}
+		if old != nil {
+			judged.Old = *old
+		}
+		var got []engine.Violation
+		within(t, 30*time.Second, func() { got = plan.Validate(facts.VPAValidate, judged, nil) })
+		require.LessOrEqual(t, len(got), 10)
+		last := got[len(got)-1]
+		require.Equal(t, "the rule failed: the rules take more than 10000000 steps for this object", last.Message)
+		require.True(t, last.Failed)
+		require.Equal(t, warning, last.Warning, "what a change does not touch stays editable")
 	}
 }

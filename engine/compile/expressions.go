@@ -219,9 +219,12 @@ func (c *compiler) compileSized(s source.Scalar, env *cel.Env, sizes checker.Cos
 			c.ps.At(s, subject, err.Error())
 		}
 	})
-	return ast, func(vars cel.Activation) (ref.Val, error) {
-		v, _, err := (*prg).Eval(vars)
-		return v, err
+	return ast, func(vars cel.Activation) (v ref.Val, steps int64, err error) {
+		v, details, err := (*prg).Eval(vars)
+		if cost := details.ActualCost(); cost != nil {
+			steps = int64(*cost)
+		}
+		return v, steps, err
 	}
 }
 

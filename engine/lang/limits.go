@@ -20,6 +20,11 @@ const (
 	// has the limits of API servers. Comparing the names of 100 containers with each other takes less
 	// than half of it.
 	MaxCheckSteps = 250_000
+	// MaxReviewSteps bounds all validations of one object, as API servers bound those of a schema. The
+	// shipped ones take a tenth of it for the largest object.
+	MaxReviewSteps = 10_000_000
+	// CheckSteps is what evaluating an expression of a validation costs at least.
+	CheckSteps = 10
 	// MaxExpressionSize bounds the source of an expression, in bytes. Longer ones are not parsed.
 	MaxExpressionSize = 16 << 10
 	// MaxVariables bounds the variables of a stage or of a decision table.
