@@ -26,6 +26,9 @@ func finding(token, about, wayOut, format string, args ...any) Finding {
 
 // webhookFindings say whether new pods of the namespace come to the webhook.
 func (o *objects) webhookFindings() (out []Finding) {
+	if o.recommendsOnly() {
+		return nil
+	}
 	if len(o.webhooks) == 0 {
 		if !o.hooksRead {
 			return nil
@@ -50,6 +53,16 @@ func (o *objects) webhookFindings() (out []Finding) {
 		}
 	}
 	return out
+}
+
+// recommendsOnly reports whether the VPA is in mode Off and boosts nothing either, so that neither the
+// webhook nor other autoscalers of its target matter to it.
+func (o *objects) recommendsOnly() bool {
+	boosts := o.vpa.Spec.StartupBoost != nil
+	if p := o.vpa.Spec.ResourcePolicy; p != nil {
+		boosts = boosts || slices.ContainsFunc(p.ContainerPolicies, func(c vpav1.ContainerResourcePolicy) bool { return c.StartupBoost != nil })
+	}
+	return o.vpa.Mode() == string(vpav1.UpdateModeOff) && !boosts
 }
 
 // selects is the selector of a webhook: without one, it is for everything.
@@ -87,6 +100,9 @@ func (o *objects) budgetFindings() (out []Finding) {
 // scalerFindings are about HorizontalPodAutoscalers that divide usage by a request that the VPA changes.
 func (o *objects) scalerFindings() (out []Finding) {
 	of := target.Of(o.vpa)
+	if o.recommendsOnly() {
+		return nil
+	}
 	for i := range o.scalers {
 		h := &o.scalers[i]
 		if ref := h.Spec.ScaleTargetRef; ref.Kind != of.Kind || ref.Name != of.Name {
@@ -130,7 +146,9 @@ func (o *objects) quotaFindings(pods []Pod) (out []Finding) {
 	more := map[corev1.ResourceName]resource.Quantity{}
 	for i := range pods {
 		for _, c := range pods[i].Change {
-			add(more, c)
+			if c.Container == "" || !pods[i].asks(c.Field) {
+				add(more, c)
+			}
 		}
 	}
 	for i := range o.quotas {
@@ -151,6 +169,12 @@ func (o *objects) quotaFindings(pods []Pod) (out []Finding) {
 		}
 	}
 	return out
+}
+
+// asks reports whether a pod as a whole has a request or a limit, which then counts instead of those of
+// its containers.
+func (p *Pod) asks(field string) bool {
+	return slices.ContainsFunc(p.Containers, func(c PodContainer) bool { return c.Container == "" && c.Field == field })
 }
 
 // add adds what one change asks for beyond what there is.

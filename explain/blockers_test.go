@@ -14,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -88,6 +89,8 @@ func TestAnHPAThatDividesByTheRequestsIsNamed(t *testing.T) {
 	require.Len(t, got, 1)
 	require.Equal(t, "HorizontalPodAutoscaler shop/same", got[0].About)
 	require.Contains(t, got[0].Text, "utilization of cpu")
+	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: ptr.To(vpav1.UpdateModeOff)}
+	require.Empty(t, o.scalerFindings(), "a VPA in mode Off changes no request")
 }
 
 func TestAQuotaThatIsTooSmallIsNamedWithItsNumbers(t *testing.T) {
@@ -106,6 +109,14 @@ func TestAQuotaThatIsTooSmallIsNamedWithItsNumbers(t *testing.T) {
 		tokensOf(o.quotaFindings(planned(answers.Change{Container: "app", Field: "requests.memory", To: "100Mi"}))))
 	require.Empty(t, o.quotaFindings(planned(answers.Change{Field: "requests.cpu", From: "100m", To: "300m"})), "it just fits")
 	require.Empty(t, o.quotaFindings(planned(answers.Change{Field: "requests.cpu", From: "2", To: "1"})), "less is wanted")
+
+	// Regression: requests of containers were added to those of their pod, which count in their place.
+	whole, both := answers.Change{Field: "requests.cpu", From: "500m", To: "700m"}, []PodContainer{{"app", "requests.cpu", "100m", "400m"}, {"", "requests.cpu", "500m", "700m"}}
+	p := Pod{Containers: both}
+	p.Change = []answers.Change{more, whole}
+	require.Empty(t, o.quotaFindings([]Pod{p, p}), "400m more, and 500m are left")
+	p.Change = []answers.Change{more}
+	require.Empty(t, o.quotaFindings([]Pod{p, p}), "the pod as a whole keeps what it has")
 }
 
 // TestTheDocsListTheTokens, with their classes and meanings.

@@ -11,10 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/explain/ask"
 )
 
@@ -93,4 +95,14 @@ func TestAPodThatHadNoNameAtAdmissionIsOneOfItsOwner(t *testing.T) {
 		require.Equal(t, about, got.About)
 		require.Equal(t, "the admission controller saw it at 2026-01-01T00:00:00Z: nothing to change", got.Text)
 	}
+}
+
+// Regression: a VPA in mode Off was told to be blocked without a webhook, which it does not need.
+func TestModeOffNeedsNoWebhook(t *testing.T) {
+	v := vpaOf("web", "Deployment", "web")
+	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: ptr.To(vpav1.UpdateModeOff)}
+	o := &objects{vpa: v, hooksRead: true}
+	require.Empty(t, o.webhookFindings())
+	v.Spec.StartupBoost = &vpav1.StartupBoost{}
+	require.NotEmpty(t, o.webhookFindings(), "boosts need it in mode Off, too")
 }
