@@ -150,7 +150,9 @@ func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 func (p *placement) takeManifest(pod *corev1.Pod) {
 	owner := target.ControllerOf(pod.OwnerReferences)
 	for _, fits := range []func(*placed) bool{
-		func(w *placed) bool { return !w.standIn && owner != nil && w.Kind == owner.Kind && w.Name == owner.Name },
+		func(w *placed) bool {
+			return !w.standIn && owner != nil && w.Kind == owner.Kind && w.Name == owner.Name
+		},
 		func(w *placed) bool { return w.NamesLike(pod.Name) },
 		func(w *placed) bool {
 			template := labels.Set(w.Template.Labels)

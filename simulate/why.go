@@ -151,11 +151,14 @@ func (c *view) whyNot(pod *corev1.Pod, v *judgedVPA) string {
 
 // noteStale notes recommendations for containers that no pod has. changed has an item per pod.
 func (c *view) noteStale(pods []*corev1.Pod, changed []changedBy) {
-	has := map[*judgedVPA]map[string]bool{}
+	has, inits := map[*judgedVPA]map[string]bool{}, map[*judgedVPA]map[string]bool{}
 	for i, pod := range pods {
 		if v := changed[i].vpa; v != nil {
 			if has[v] == nil {
-				has[v] = map[string]bool{}
+				has[v], inits[v] = map[string]bool{}, map[string]bool{}
+			}
+			for j := range pod.Spec.InitContainers {
+				inits[v][pod.Spec.InitContainers[j].Name] = true
 			}
 			for j := range pod.Spec.Containers {
 				has[v][pod.Spec.Containers[j].Name] = true
@@ -167,7 +170,11 @@ func (c *view) noteStale(pods []*corev1.Pod, changed []changedBy) {
 			continue
 		}
 		for _, one := range v.Status.Recommendation.ContainerRecommendations {
-			if !has[v][one.ContainerName] {
+			switch {
+			case has[v][one.ContainerName]:
+			case inits[v][one.ContainerName]:
+				c.note("%s: what it recommends for container %s is left out: it is an init container, and those, sidecars too, keep their resources", v, one.ContainerName)
+			default:
 				c.note("%s: what it recommends for container %s is left out: no pod of its target has such a container", v, one.ContainerName)
 			}
 		}
