@@ -105,12 +105,15 @@ func (d *Decoder) document(n *yaml.Node) (document, bool) {
 		d.Problem(n, fmt.Sprintf("kind %q is not known here; use %s, %s, %s or %s", kind.Value, KindRuleSet, KindPipeline, KindOverlay, KindRuleTest))
 		return doc, false
 	}
-	seen := d.object(n, fields{
-		"apiVersion": d.into(&apiVersion),
-		"kind":       d.into(&kind),
-		"metadata":   func(v *yaml.Node) { d.object(v, fields{"name": d.into(&name)}) },
-		"spec":       func(*yaml.Node) {},
-	})
+	metadata := fields{"name": d.into(&name), "labels": ignored, "annotations": ignored}
+	known := fields{"apiVersion": d.into(&apiVersion), "kind": d.into(&kind), "metadata": func(v *yaml.Node) { d.object(v, metadata) }, "spec": ignored}
+	if doc.overlay != nil {
+		known["status"] = ignored
+		for _, key := range writtenByServers {
+			metadata[key] = ignored
+		}
+	}
+	seen := d.object(n, known)
 	d.Subject = strings.TrimSpace(kind.Value + " " + name.Value)
 	if apiVersion.Value != APIVersion {
 		d.Problem(n, fmt.Sprintf("apiVersion is %q; it must be %q", apiVersion.Value, APIVersion))
@@ -140,6 +143,12 @@ func (d *Decoder) document(n *yaml.Node) (document, bool) {
 	}
 	return doc, true
 }
+
+// writtenByServers are keys of the metadata of objects in a cluster.
+var writtenByServers = []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid"}
+
+// ignored reads what a manifest may have and rules do not.
+func ignored(*yaml.Node) {}
 
 func (d *Decoder) ruleSetFields(s *RuleSet) fields {
 	return fields{
