@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -256,4 +257,63 @@ func TestOverlaysThatCostTooMuchTogetherAreRefused(t *testing.T) {
 			require.NoError(t, b.For(document.Subject{Labels: map[string]string{"tier": "gold"}}).Err)
 		})
 	}
+}
+
+// Beyond 1000 combinations of overlays all were dropped, and what needed them all in turn compiled
+// them again each time: 400 namespaces with an overlay of their own and three audits of all objects
+// took 10 s of CPU in each cycle.
+func TestAuditsOfManyNamespacesAreCompiledOnce(t *testing.T) {
+	var overlays []string
+	for i := range 60 {
+		overlays = append(overlays, overlay(fmt.Sprintf("own-%d", i), fmt.Sprintf("  match: {namespaces: [n%d]}\n  change: [{params: {markup.fee: %d}}]\n", i, i)))
+	}
+	for i := range 20 {
+		overlays = append(overlays, overlay(fmt.Sprintf("tried-%d", i), fmt.Sprintf("  mode: Audit\n  pipeline: p@1.0.0\n  change: [{after: caps, stage: {name: tried-%d, each: line, rules: [{name: r, note: x}]}}]\n", i)))
+	}
+	b := mustRulebook(t, overlays...)
+	var first []compile.Shadow
+	for pass := range 2 {
+		var all []compile.Shadow
+		for i := range 60 {
+			selected := b.For(document.Subject{Namespace: fmt.Sprintf("n%d", i)})
+			require.NoError(t, selected.Err)
+			require.Len(t, selected.Shadows, 20)
+			all = append(all, selected.Shadows...)
+		}
+		if pass == 0 {
+			first = all
+			continue
+		}
+		for i := range all {
+			require.Same(t, first[i].Plan, all[i].Plan)
+		}
+	}
+}
+
+// Whoever labels objects must not fill the memory.
+func TestCombinationsOfLabelsAreForgotten(t *testing.T) {
+	var overlays []string
+	for i := range 11 {
+		overlays = append(overlays, overlay(fmt.Sprintf("l%d", i), fmt.Sprintf("  pipeline: p@1.0.0\n  match: {orderSelector: {matchLabels: {l%d: x}}}\n  change: [{after: caps, stage: {name: l%d, each: line, rules: [{name: r, note: x}]}}]\n", i, i)))
+	}
+	b := mustRulebook(t, overlays...)
+	labelled := func(combination int) *engine.Plan {
+		labels := map[string]string{}
+		for i := range 11 {
+			if combination>>i&1 == 1 {
+				labels[fmt.Sprintf("l%d", i)] = "x"
+			}
+		}
+		selected := b.For(document.Subject{Labels: labels})
+		require.NoError(t, selected.Err)
+		require.Len(t, selected.Plan.Overlays(), len(labels))
+		return selected.Plan
+	}
+	first := labelled(3)
+	for combination := range 1 << 11 {
+		labelled(combination)
+	}
+	again := labelled(3)
+	require.NotSame(t, first, again)
+	require.Equal(t, first.Digest(), again.Digest())
 }

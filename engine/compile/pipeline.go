@@ -77,7 +77,8 @@ type compiler struct {
 	ps         *source.Collector
 	usedParams map[string]bool
 	compiled   map[setKey]*setResult
-	cache      *Cache                       // shared between compilations; nil = none
+	cache      *Cache // shared between compilations; nil = none
+	edited     map[*document.RuleSet][]editedSet
 	points     map[string]*engine.PointPlan // by name and the rule sets that run there
 	only       []string                     // points to compile; none = all
 	leftOut    map[*document.RuleSet]bool   // rule sets at other points
@@ -109,7 +110,7 @@ func newCompiler(reg *registry.Registry, o Options) (*compiler, error) {
 		return nil, fmt.Errorf("building the rule environment: %w", err)
 	}
 	c := &compiler{reg: reg, gateValues: o.Gates, params: o.Params, base: base, ps: &source.Collector{}, findings: &source.Collector{},
-		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, points: map[string]*engine.PointPlan{}, unitFunctions: map[string]string{},
+		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, edited: map[*document.RuleSet][]editedSet{}, points: map[string]*engine.PointPlan{}, unitFunctions: map[string]string{},
 		only: o.Points, cache: o.Cache, leftOut: map[*document.RuleSet]bool{}}
 	for name, u := range reg.Units() {
 		if u.Func != "" {
@@ -224,7 +225,7 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 	h.Line("point", point.Name)
 	seen, total := map[string]bool{}, &together{}
 	for _, placed := range at.Sets {
-		set := placed.Set
+		set := c.shared(placed.Set, placed.Base, placed.By)
 		switch {
 		case set.Point.Value != point.Name:
 			c.ps.At(placed.At, subject, fmt.Sprintf("rule set %s plugs in at %s, not at %s", set.ID(), set.Point.Value, point.Name))

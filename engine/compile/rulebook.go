@@ -30,6 +30,7 @@ type Rulebook struct {
 	bases     map[string]*resolve.Resolved
 
 	mu       sync.RWMutex
+	alone    int // rule sets that are compiled for each pipeline alone, and with each overlay
 	compiler *compiler
 	plans    map[string]*engine.Plan // by pipeline and overlay names
 	failed   map[string]error        // combinations that do not compile; tried once
@@ -68,7 +69,7 @@ func NewRulebook(lib *document.Library, reg *registry.Registry, o Options) (*Rul
 	if err := c.unknownParams("any pipeline"); err != nil {
 		return nil, err
 	}
-	b.standard = b.plans[planKey(standard, nil)]
+	b.standard, b.alone = b.plans[planKey(standard, nil)], len(c.compiled)
 	return b, nil
 }
 
@@ -84,11 +85,14 @@ func (b *Rulebook) WithUntil(o *document.Overlay, stop func() error) (*Rulebook,
 	b.mu.RLock()
 	c := *b.compiler
 	c.ps, c.compiled, c.points, c.usedParams = &source.Collector{}, maps.Clone(c.compiled), maps.Clone(c.points), maps.Clone(c.usedParams)
+	c.edited = maps.Clone(c.edited)
 	c.stop = stop
 	next := &Rulebook{library: b.library.With(o), pipelines: b.pipelines, overlays: b.overlays, standard: b.standard, bases: b.bases,
-		compiler: &c, plans: maps.Clone(b.plans), failed: maps.Clone(b.failed)}
+		alone: b.alone, compiler: &c, plans: maps.Clone(b.plans), failed: maps.Clone(b.failed)}
 	b.mu.RUnlock()
+	compiled := len(c.compiled)
 	next.insert(o)
+	next.alone += len(c.compiled) - compiled
 	if err := c.stopped(); err != nil {
 		return nil, err
 	}
@@ -254,22 +258,23 @@ func (b *Rulebook) plan(pipe *document.Pipeline, overlays []*document.Overlay) (
 	return plan, nil
 }
 
-// maxCombinations bounds cached overlay combinations: labels on objects must not exhaust memory.
-const maxCombinations = 1000
+// Labels on objects must not exhaust memory with combinations of overlays. A rule set that several
+// of them change takes up to 200 KB for each combination, all else of a plan 15.
+const (
+	maxCombinations = 5000
+	maxCombinedSets = 1000
+)
 
 // forgetCombinations drops plans that can be recompiled once there are too many.
 func (b *Rulebook) forgetCombinations() {
-	if len(b.plans)+len(b.failed) < maxCombinations+len(b.pipelines)*(1+len(b.overlays)) {
+	c := b.compiler
+	if len(b.plans)+len(b.failed) < maxCombinations+len(b.pipelines)*(1+len(b.overlays)) && len(c.compiled)-b.alone < maxCombinedSets {
 		return
 	}
-	for key, plan := range b.plans {
-		if len(plan.Overlays()) > 1 {
-			delete(b.plans, key)
-		}
-	}
+	maps.DeleteFunc(b.plans, func(_ string, plan *engine.Plan) bool { return len(plan.Overlays()) > 1 })
 	clear(b.failed)
-	clear(b.compiler.compiled)
-	clear(b.compiler.points)
+	c.keep(b.plans)
+	b.alone = len(c.compiled)
 }
 
 func planKey(pipe *document.Pipeline, overlays []*document.Overlay) string {

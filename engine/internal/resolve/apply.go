@@ -14,6 +14,8 @@ import (
 
 // Apply applies an overlay's changes in order. It reports those that fail and applies the rest.
 func (r *Resolved) Apply(o *document.Overlay, lib *document.Library, ps *source.Collector) {
+	r.applying = o
+	defer func() { r.applying = nil }()
 	for i := range o.Changes {
 		c := &o.Changes[i]
 		verb, path := c.Verb()

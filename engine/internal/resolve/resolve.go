@@ -25,6 +25,7 @@ type Resolved struct {
 	Overlays []*document.Overlay // applied, in order
 	disabled map[string]string   // overlay name by disabled path
 	Axes     map[string]*lang.Axis
+	applying *document.Overlay
 }
 
 // ResolvedPoint is a point with the rule sets that run there, in order.
@@ -37,6 +38,11 @@ type ResolvedPoint struct {
 type placedSet struct {
 	Set *document.RuleSet
 	At  source.Scalar
+
+	// By are the overlays that edited Base, in order, to what Set is: sets with the same of both are
+	// the same.
+	By   []*document.Overlay
+	Base *document.RuleSet
 }
 
 // Resolve looks up the rule sets of a pipeline. The compiler reports unknown points.
@@ -206,6 +212,12 @@ func under(path, above string) bool {
 // edit replaces the rule set at a spot with a copy to be changed, and returns it.
 func (r *Resolved) edit(at spot) *document.RuleSet {
 	placed := &r.Points[at.Point].Sets[at.Set]
+	if placed.By == nil {
+		placed.Base = placed.Set
+	}
+	if r.applying != nil && (len(placed.By) == 0 || placed.By[len(placed.By)-1] != r.applying) {
+		placed.By = append(slices.Clip(placed.By), r.applying)
+	}
 	c := *placed.Set
 	c.Stages, c.Decisions, c.Validations = slices.Clone(c.Stages), slices.Clone(c.Decisions), slices.Clone(c.Validations)
 	c.Reads = nil // expressions may change
