@@ -22,8 +22,6 @@ type look struct {
 	*podupdate.Pod
 	slot    int
 	version int // of the recommendation that it is about
-	again   bool
-	asked   facts.Group // at the last decision; zero = there was none
 }
 
 // group is the pods of one workload that one VPA changes.
@@ -90,7 +88,7 @@ func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bo
 	for _, one := range all {
 		g := groups[r.in.slots[one.slot].workload]
 		one.Evictions, one.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: one.PodState.Pod.UID}, now)
-		verdict := one.decide(v.chosen.Plan, g.Group, now)
+		verdict := one.Decide(v.chosen.Plan, g.Group, nil)
 		if w := r.in.slots[one.slot].workload; verdict.Class == facts.ClassMisconfigured && r.obstacle[w] == nil {
 			r.obstacle[w] = &Obstacle{verdict.Rule, verdict.Reason}
 		}
@@ -104,19 +102,6 @@ func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bo
 			podupdate.CarriedOut(facts.DoInPlace, one.PodState.Pod, &g.Group)
 		}
 	}
-}
-
-// decide asks the rules what to do with a pod.
-func (l *look) decide(plan *engine.Plan, group facts.Group, now time.Time) engine.Verdict {
-	quiet := group.Evictions.Times == 0 && group.Resizes.Times == 0 && l.Evictions.Times == 0 && l.Resizes.Times == 0 && group.Unchanged == 0
-	if l.again && quiet && l.asked == group {
-		return l.DecideLater(plan, now)
-	}
-	l.asked = facts.Group{}
-	if quiet {
-		l.asked = group
-	}
-	return l.Decide(plan, group, nil)
 }
 
 func sortLooks(all []*look) []*look {
@@ -137,7 +122,7 @@ func sortLooks(all []*look) []*look {
 func (r *replay) look(slot int, v *liveVPA, now time.Time) *look {
 	p := &r.pods[slot]
 	if last := p.looked; last != nil && last.version == v.version && !p.oomed && !facts.Boosted(p.pod) && !r.thorough {
-		last.Now, last.again = now, true
+		last.Now = now
 		return last
 	}
 	assessed, failed := podupdate.Assess(v.chosen.Plan, podupdate.Request{Pod: p.pod, VPA: v.vpa, Limits: r.limits[p.pod.Namespace], Now: now, Other: p.other}, nil)

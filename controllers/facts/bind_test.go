@@ -85,9 +85,9 @@ func TestWholeCoresAreAskedForByAnnotation(t *testing.T) {
 }
 
 func TestReplicasThatAreNotKnownAreUnset(t *testing.T) {
-	_, known := groupSchema.Of(&Group{Live: 4}).Int("configured")
+	_, known := groupSchema.Of(Group{Live: 4}).Int("configured")
 	require.False(t, known)
-	n, _ := groupSchema.Of(&Group{Configured: 4}).Int("configured")
+	n, _ := groupSchema.Of(Group{Configured: 4}).Int("configured")
 	require.EqualValues(t, 4, n)
 }
 

@@ -71,7 +71,7 @@ func DecideRefused(plan *engine.Plan, r RefusedRequest) engine.Verdict {
 // ReplacementTimeout runs pod.evicted: how long to wait for an evicted pod's replacement, 0 = not.
 func ReplacementTimeout(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, group Group) (time.Duration, []*engine.RuleError) {
 	replacement := replacementSchema.New()
-	f := podEvicted.NewFacts().Set("vpa", VPA(v)).Set("group", groupSchema.Of(&group)).Set("replacement", replacement)
+	f := podEvicted.NewFacts().Set("vpa", VPA(v)).Set("group", groupSchema.Of(group)).Set("replacement", replacement)
 	failed := plan.RunStages(PodEvicted, f, nil)
 	timeout, _ := replacement.Int("timeout")
 	return max(0, time.Duration(timeout)), failed

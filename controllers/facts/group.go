@@ -22,30 +22,30 @@ type Group struct {
 
 var groupSchema = lang.Bind("Group",
 	lang.IntIf("configured", lang.Int, "replicas the owner asks for; unset if unknown or none",
-		func(g *Group) (int, bool) { return g.Configured, g.Configured > 0 }),
-	lang.IntFrom("live", lang.Int, "pods not terminating", func(g *Group) int { return g.Live }),
-	lang.IntFrom("running", lang.Int, "live pods that have started", func(g *Group) int { return g.Running }),
-	lang.IntFrom("ready", lang.Int, "live pods that are ready", func(g *Group) int { return g.Ready }),
-	lang.IntFrom("disrupted", lang.Int, "running pods that were evicted or resized in this cycle", func(g *Group) int { return g.Disrupted }),
+		func(g Group) (int, bool) { return g.Configured, g.Configured > 0 }),
+	lang.IntFrom("live", lang.Int, "pods not terminating", func(g Group) int { return g.Live }),
+	lang.IntFrom("running", lang.Int, "live pods that have started", func(g Group) int { return g.Running }),
+	lang.IntFrom("ready", lang.Int, "live pods that are ready", func(g Group) int { return g.Ready }),
+	lang.IntFrom("disrupted", lang.Int, "running pods that were evicted or resized in this cycle", func(g Group) int { return g.Disrupted }),
 
 	lang.IntFrom("refusals", lang.Int,
 		"consecutive refusals of evictions: of any pod for a PodDisruptionBudget or missing permissions, else of this pod",
-		func(g *Group) int { return g.Evictions.Times }),
-	lang.IntFrom("refusedAge", lang.IntOf(Duration), "since the cycle of the last one", func(g *Group) time.Duration { return g.Evictions.Age }),
+		func(g Group) int { return g.Evictions.Times }),
+	lang.IntFrom("refusedAge", lang.IntOf(Duration), "since the cycle of the last one", func(g Group) time.Duration { return g.Evictions.Age }),
 	lang.TextFrom("refusedFor", "why the last one was refused: Budget (a PodDisruptionBudget), or as in attempt.refused",
-		func(g *Group) Refusal { return g.Evictions.Last }),
-	lang.TextFrom("refusedMessage", "what the API server said", func(g *Group) string { return g.Evictions.Message }),
+		func(g Group) Refusal { return g.Evictions.Last }),
+	lang.TextFrom("refusedMessage", "what the API server said", func(g Group) string { return g.Evictions.Message }),
 
 	lang.IntFrom("resizeRefusals", lang.Int,
 		"consecutive refusals of resizes that no eviction followed: of any pod for missing permissions, else of this pod",
-		func(g *Group) int { return g.Resizes.Times }),
-	lang.IntFrom("resizeRefusedAge", lang.IntOf(Duration), "since the cycle of the last one", func(g *Group) time.Duration { return g.Resizes.Age }),
-	lang.TextFrom("resizeRefusedFor", "why the last one was refused, as in attempt.refused", func(g *Group) Refusal { return g.Resizes.Last }),
-	lang.TextFrom("resizeRefusedMessage", "what the API server said", func(g *Group) string { return g.Resizes.Message }),
+		func(g Group) int { return g.Resizes.Times }),
+	lang.IntFrom("resizeRefusedAge", lang.IntOf(Duration), "since the cycle of the last one", func(g Group) time.Duration { return g.Resizes.Age }),
+	lang.TextFrom("resizeRefusedFor", "why the last one was refused, as in attempt.refused", func(g Group) Refusal { return g.Resizes.Last }),
+	lang.TextFrom("resizeRefusedMessage", "what the API server said", func(g Group) string { return g.Resizes.Message }),
 
 	lang.IntFrom("unchanged", lang.Int, "consecutive evictions whose replacement kept its old resources",
-		func(g *Group) int { return g.Unchanged }),
-	lang.IntFrom("unchangedAge", lang.IntOf(Duration), "since the last of these evictions", func(g *Group) time.Duration { return g.UnchangedAge }))
+		func(g Group) int { return g.Unchanged }),
+	lang.IntFrom("unchangedAge", lang.IntOf(Duration), "since the last of these evictions", func(g Group) time.Duration { return g.UnchangedAge }))
 
 // Refusals are consecutive API server refusals, with no success in between. Refused resizes that
 // led to an eviction do not count.

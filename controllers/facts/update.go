@@ -12,7 +12,6 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/lang"
-	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // Priority is how far a pod is from its recommendation.
@@ -50,9 +49,6 @@ type common struct {
 	vpa, admission             *lang.Record
 	compared                   []*lang.Record // the containers
 	podLevel, priority, change *lang.Record
-	group                      *lang.Record
-	grouped                    Group           // that group is of
-	asked                      *registry.Facts // memory for those of pod.update, set anew for each pod
 }
 
 // Like returns what a Rank left of a pod for another one, of which the rules say the same, and whose
@@ -70,8 +66,11 @@ func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*en
 	s.compare(plan)
 	s.priority = prioritySchema.New().SetBool("outsideRecommendedRange", false).SetBool("scaleUp", false).SetDouble("resourceDiff", 0)
 	order := orderSchema.New()
-	f := podPriority.NewFacts().Set("containers", lang.Records(s.compared)).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
+	f := podPriority.Borrow().Set("containers", lang.Records(s.compared)).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
 	failed := plan.RunStages(PodPriority, f, trace)
+	if trace == nil {
+		f.Return()
+	}
 	first, _ := order.Int("first")
 	return Priority{
 		First: first, Then: order.Double("then"),
@@ -164,53 +163,39 @@ const reasonOOMKilled = "OOMKilled"
 // Decide runs pod.update. Call Rank first.
 func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
 	group.Evictions, group.Resizes = group.Evictions.or(s.Evictions), group.Resizes.or(s.Resizes)
-	s.bindCommon(group)
-	return s.ask(plan, trace)
-}
-
-// DecideLater runs pod.update as the last Decide did, at another time when nothing has changed but the age
-// of the pod: it has no resize under way, and neither refusals nor OOM kills are known of it.
-func (s *PodState) DecideLater(plan *engine.Plan, now time.Time) engine.Verdict {
-	s.Now = now
-	return s.ask(plan, nil)
-}
-
-// ask runs pod.update with the facts that are bound.
-func (s *PodState) ask(plan *engine.Plan, trace *engine.Trace) engine.Verdict {
+	s.bindCommon()
 	attempt := notAttempted
 	if s.Attempt != (Attempt{}) {
 		attempt = attemptSchema.Of(&s.Attempt)
 	}
-	f := s.asked
-	if f == nil || trace != nil { // a trace keeps its facts
-		f = podUpdate.NewFacts()
-	}
-	f.Set("vpa", s.vpa).
-		Set("pod", podSchema.Of(s)).
+	pod, counted := podSchema.Borrow(s), groupSchema.Borrow(group)
+	f := podUpdate.Borrow().
+		Set("vpa", s.vpa).
+		Set("pod", pod).
 		Set("containers", lang.Records(s.compared)).
 		Set("podLevel", s.podLevel).
 		Set("priority", s.priority).
 		Set("change", s.change).
-		Set("group", s.group).
+		Set("group", counted).
 		Set("resize", s.resizeNow()).
 		Set("attempt", attempt).
 		Set("admission", s.admission)
+	verdict := plan.Decide(PodUpdate, f, trace)
 	if trace == nil {
-		s.asked = f
+		f.Return()
+		podSchema.Return(pod)
+		groupSchema.Return(counted)
 	}
-	return plan.Decide(PodUpdate, f, trace)
+	return verdict
 }
 
 // bindCommon binds the facts that a pod like this one has not left.
-func (s *PodState) bindCommon(group Group) {
+func (s *PodState) bindCommon() {
 	if s.vpa == nil {
 		s.vpa, s.admission = s.Change.vpa, admissionSchema.Of(s)
 	}
 	if s.vpa == nil { // no rules changed the pod
 		s.vpa = VPA(s.VPA)
-	}
-	if s.group == nil || s.grouped != group {
-		s.group, s.grouped = groupSchema.Of(&group), group
 	}
 	s.bindChange()
 }
@@ -257,12 +242,12 @@ var podBoostSchema = lang.Bind("PodBoost",
 
 // DecideUnboost runs pod.unboost: whether to end the pod's startup boost.
 func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
-	s.bindCommon(group)
+	s.bindChange()
 	f := podUnboost.NewFacts().
 		Set("pod", podSchema.Of(s)).
 		Set("boost", podBoostSchema.Of(&s.Change)).
 		Set("change", s.change).
-		Set("group", s.group).
+		Set("group", groupSchema.Of(group)).
 		Set("resize", s.resizeNow())
 	return plan.Decide(PodUnboost, f, trace)
 }
