@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,9 +83,7 @@ func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bo
 		g.Configured, g.Live, g.Running, g.Ready = g.Configured+1, g.Live+1, g.Running+1, g.Ready+1
 		all = append(all, r.look(i, v, now))
 	}
-	if len(all) > 1 {
-		all = sortLooks(all)
-	}
+	slices.SortStableFunc(all, func(a, b *look) int { return podupdate.Compare(a.Pod, b.Pod) })
 	for _, one := range all {
 		g := groups[r.in.slots[one.slot].workload]
 		one.Evictions, one.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: one.PodState.Pod.UID}, now)
@@ -102,18 +101,6 @@ func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bo
 			podupdate.CarriedOut(facts.DoInPlace, one.PodState.Pod, &g.Group)
 		}
 	}
-}
-
-func sortLooks(all []*look) []*look {
-	list, of := make([]*podupdate.Pod, len(all)), make(map[*podupdate.Pod]*look, len(all))
-	for i, one := range all {
-		list[i], of[one.Pod] = one.Pod, one
-	}
-	podupdate.Sort(list)
-	for i, one := range list {
-		all[i] = of[one]
-	}
-	return all
 }
 
 // look assesses the pod of a slot. What the updater found out last is still true while neither the

@@ -47,7 +47,7 @@ type PodState struct {
 // common are facts that are the same for many pods of a workload. No rule may change them. Nil is not bound yet.
 type common struct {
 	vpa, admission             *lang.Record
-	compared                   []*lang.Record // the containers
+	compared                   *lang.List // the containers
 	podLevel, priority, change *lang.Record
 }
 
@@ -66,7 +66,7 @@ func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*en
 	s.compare(plan)
 	s.priority = prioritySchema.New().SetBool("outsideRecommendedRange", false).SetBool("scaleUp", false).SetDouble("resourceDiff", 0)
 	order := orderSchema.New()
-	f := podPriority.Borrow().Set("containers", lang.Records(s.compared)).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
+	f := podPriority.Borrow().Set("containers", s.compared).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
 	failed := plan.RunStages(PodPriority, f, trace)
 	if trace == nil {
 		f.Return()
@@ -118,18 +118,19 @@ var (
 // compare binds current and recommended resources.
 func (s *PodState) compare(plan *engine.Plan) {
 	policies := PolicyRulesOf(plan)
-	s.compared = make([]*lang.Record, 0, len(s.Change.Containers))
+	containers := make([]*lang.Record, 0, len(s.Change.Containers))
 	observed := observedContainers(s.Pod)
 	for i := range s.Change.Containers {
 		c := &s.Change.Containers[i]
 		requests, _ := CurrentResources(s.Pod, c.Index)
-		s.compared = append(s.compared, comparedSchema.Of(compared{
+		containers = append(containers, comparedSchema.Of(compared{
 			of: &c.ResourceChange, has: requests, name: c.Name,
 			seen:   observed == nil || slices.Contains(observed, c.Name),
 			policy: policies.For(s.VPA.Spec.ResourcePolicy, c.Name),
 			oom:    s.outOfMemory(c.Name),
 		}))
 	}
+	s.compared = lang.Records(containers)
 	s.podLevel = comparedPodSchema.Empty()
 	if c := s.Change.Pod; c != nil {
 		requests, _, _ := podResourcesOf(s.Pod)
@@ -160,6 +161,17 @@ func (s *PodState) outOfMemory(container string) *lang.Record {
 
 const reasonOOMKilled = "OOMKilled"
 
+// Admit runs pod.admit: whether admission changes new pods of the VPA.
+func (s *PodState) Admit(plan *engine.Plan, trace *engine.Trace) engine.Verdict {
+	s.bindVPA()
+	f := podAdmit.Borrow().Set("vpa", s.vpa)
+	verdict := plan.Decide(PodAdmit, f, trace)
+	if trace == nil {
+		f.Return()
+	}
+	return verdict
+}
+
 // Decide runs pod.update. Call Rank first.
 func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
 	group.Evictions, group.Resizes = group.Evictions.or(s.Evictions), group.Resizes.or(s.Resizes)
@@ -172,7 +184,7 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 	f := podUpdate.Borrow().
 		Set("vpa", s.vpa).
 		Set("pod", pod).
-		Set("containers", lang.Records(s.compared)).
+		Set("containers", s.compared).
 		Set("podLevel", s.podLevel).
 		Set("priority", s.priority).
 		Set("change", s.change).
@@ -191,13 +203,20 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 
 // bindCommon binds the facts that a pod like this one has not left.
 func (s *PodState) bindCommon() {
+	s.bindVPA()
+	if s.admission == nil {
+		s.admission = admissionSchema.Of(s)
+	}
+	s.bindChange()
+}
+
+func (s *PodState) bindVPA() {
 	if s.vpa == nil {
-		s.vpa, s.admission = s.Change.vpa, admissionSchema.Of(s)
+		s.vpa = s.Change.vpa
 	}
 	if s.vpa == nil { // no rules changed the pod
 		s.vpa = VPA(s.VPA)
 	}
-	s.bindChange()
 }
 
 func (s *PodState) bindChange() {

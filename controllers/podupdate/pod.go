@@ -47,9 +47,10 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 	review := facts.ReviewPod(plan, facts.PodInput{Pod: r.Pod, VPA: r.VPA, Limits: r.Limits, Bounds: true, Now: r.Now}, trace)
 	change, failed := review.Change, review.Failed
 	p := &Pod{PodState: facts.PodState{
-		Pod: r.Pod, VPA: r.VPA, Change: change, Now: r.Now, NoAdmission: r.NoAdmission, Refusal: review.Refusal(), Ignored: ignored(plan, r.VPA, trace), Other: r.Other,
+		Pod: r.Pod, VPA: r.VPA, Change: change, Now: r.Now, NoAdmission: r.NoAdmission, Refusal: review.Refusal(), Other: r.Other,
 		Defaulted: r.Limits.Defaulted(r.Pod, change),
 	}}
+	p.Ignored = ignored(p.Admit(plan, trace))
 	p.about(r)
 	priority, more := p.Rank(plan, trace)
 	p.Priority = priority
@@ -57,8 +58,7 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 }
 
 // ignored is why admission does not change new pods of a VPA; empty = it does.
-func ignored(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, trace *engine.Trace) string {
-	verdict := plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), trace)
+func ignored(verdict engine.Verdict) string {
 	if verdict.Do == facts.DoApply {
 		return ""
 	}
@@ -84,13 +84,13 @@ func resizeAt(r Request) facts.Resize {
 	return out
 }
 
-// Sort puts pods into the order in which they are updated: that of the rules, and by name where
-// those leave it open.
-func Sort(pods []*Pod) {
-	slices.SortStableFunc(pods, func(a, b *Pod) int {
-		return cmp.Or(
-			cmp.Compare(b.Priority.First, a.Priority.First),
-			cmp.Compare(b.Priority.Then, a.Priority.Then), // NaN comes last
-			strings.Compare(a.Pod.Name, b.Pod.Name))
-	})
+// Sort puts pods into the order in which they are updated; see Compare.
+func Sort(pods []*Pod) { slices.SortStableFunc(pods, Compare) }
+
+// Compare is negative for a pod that is updated before another: by the order of the rules, and by name where those leave it open.
+func Compare(a, b *Pod) int {
+	return cmp.Or(
+		cmp.Compare(b.Priority.First, a.Priority.First),
+		cmp.Compare(b.Priority.Then, a.Priority.Then), // NaN comes last
+		strings.Compare(a.Pod.Name, b.Pod.Name))
 }

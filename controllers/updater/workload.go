@@ -106,20 +106,16 @@ func (u *Updater) contain(log logr.Logger, consequence string, about ...any) {
 
 // decideAll decides on each pod of a VPA as if it were the only one, and sorts the pods.
 func (r *run) decideAll(w *workload, limits *facts.LimitRanges, groups map[target.Key]*facts.Group, log logr.Logger) []*candidate {
-	list, byPod := make([]*podupdate.Pod, 0, len(w.pods)), make(map[*podupdate.Pod]*candidate, len(w.pods))
+	list := make([]*candidate, 0, len(w.pods))
 	var alike podupdate.Alike
 	for _, pod := range w.pods {
 		c := r.assess(w, pod, limits, &alike, nil, log)
 		c.group = groups[c.Owner]
 		r.decide(w, c)
-		list, byPod[c.Pod] = append(list, c.Pod), c
+		list = append(list, c)
 	}
-	podupdate.Sort(list)
-	sorted := make([]*candidate, len(list))
-	for i, one := range list {
-		sorted[i] = byPod[one]
-	}
-	return sorted
+	slices.SortStableFunc(list, func(a, b *candidate) int { return podupdate.Compare(a.Pod, b.Pod) })
+	return list
 }
 
 // assess finds out what the rules want for a pod, with all that is remembered of it.

@@ -168,10 +168,10 @@ func Text(s string) ref.Val { return types.String(s) }
 // Number makes an integer value for Set.
 func Number(n int64) ref.Val { return types.Int(n) }
 
-var noRecords = types.NewRefValList(types.DefaultTypeAdapter, nil)
+var noRecords = NewList(nil)
 
 // Records makes a list value for Set.
-func Records(list []*Record) ref.Val {
+func Records(list []*Record) *List {
 	if len(list) == 0 {
 		return noRecords
 	}
@@ -179,5 +179,5 @@ func Records(list []*Record) ref.Val {
 	for i, r := range list {
 		vals[i] = r
 	}
-	return types.NewRefValList(types.DefaultTypeAdapter, vals)
+	return NewList(vals)
 }
