@@ -4,6 +4,7 @@ package limitranges
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,4 +23,30 @@ func Of(ctx context.Context, reader client.Reader, namespace string) (*facts.Lim
 		return nil, nil
 	}
 	return facts.FoldLimitRanges(list.Items), nil
+}
+
+// Once reads and folds the LimitRanges of each namespace once, for work that ends soon. It is safe for concurrent use.
+type Once struct {
+	Reader client.Reader
+
+	mu     sync.Mutex
+	folded map[string]*facts.LimitRanges // by namespace; nil = it has none
+}
+
+// Of is the Of of this package.
+func (o *Once) Of(ctx context.Context, namespace string) (*facts.LimitRanges, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if known, ok := o.folded[namespace]; ok {
+		return known, nil
+	}
+	limits, err := Of(ctx, o.Reader, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if o.folded == nil {
+		o.folded = map[string]*facts.LimitRanges{}
+	}
+	o.folded[namespace] = limits
+	return limits, nil
 }

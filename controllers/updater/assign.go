@@ -60,30 +60,24 @@ func (r *run) judge(v *vpav1.VerticalPodAutoscaler) judged {
 		j.ignored = "the rules that it asks for cannot be used: " + j.rules.Err.Error()
 		return j
 	}
-	j.verdict = j.rules.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
+	f := facts.UpdateFacts(v)
+	j.verdict = j.rules.Plan.Decide(facts.VPAUpdate, f, nil)
+	f.Return()
 	return j
 }
 
 // assign gives each pod to its controlling VPA, and skips VPAs that do not change running pods.
 func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) []*workload {
-	found := candidates{byTarget: target.ByTarget{}, namespaces: map[string]bool{}}
-	all := target.ByTarget{}
-	byVPA := map[types.UID]*workload{}
+	found := candidates{byTarget: make(target.ByTarget, len(vpas)), namespaces: map[string]bool{}}
+	all := make(target.ByTarget, len(vpas))
+	byVPA := make(map[types.UID]*workload, len(vpas))
 	for i := range vpas {
 		v := &vpas[i]
 		if !r.Namespaces.Serve(v.Namespace) {
 			continue
 		}
-		j, log := r.judge(v), r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
-		switch {
-		case j.rules.Err != nil:
-			log.V(4).Info("pods of this VPA skipped", "reason", j.rules.Err.Error()) // its condition says so
-		case j.ignored != "":
-			log.Info("VPA skipped: it cannot be decoded completely", "reason", v.Unreadable())
-		default:
-			policy.Report(log, "pods of this VPA skipped", j.verdict.Err)
-			r.auditUpdate(v, j.rules.Shadows, j.verdict, log)
-		}
+		j := r.judge(v)
+		r.reportJudged(&j)
 		all.Add(v)
 		if j.competes() {
 			found.byTarget.Add(v)
@@ -112,6 +106,23 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 		out = append(out, w)
 	}
 	return out
+}
+
+// reportJudged logs why a VPA is skipped, and what overlays in mode Audit would change about it. Most VPAs need no logger.
+func (r *run) reportJudged(j *judged) {
+	if j.ignored == "" && j.verdict.Err == nil && len(j.rules.Shadows) == 0 {
+		return
+	}
+	log := r.Log.WithValues("namespace", j.vpa.Namespace, "vpa", j.vpa.Name)
+	switch {
+	case j.rules.Err != nil:
+		log.V(4).Info("pods of this VPA skipped", "reason", j.rules.Err.Error()) // its condition says so
+	case j.ignored != "":
+		log.Info("VPA skipped: it cannot be decoded completely", "reason", j.vpa.Unreadable())
+	default:
+		policy.Report(log, "pods of this VPA skipped", j.verdict.Err)
+		r.auditUpdate(j.vpa, j.rules.Shadows, j.verdict, log)
+	}
 }
 
 // replacedBy notes the VPA by which admission would change a pod that replaces one; nil = none.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
@@ -31,6 +32,7 @@ type run struct {
 	// number of intervals old in the next ones.
 	now         time.Time
 	noAdmission string // why evictions are paused; empty = the admission controller is alive
+	limits      limitranges.Once
 
 	// A rate limit is exhausted for the rest of this cycle.
 	evictionsOver, resizesOver atomic.Bool
@@ -77,7 +79,7 @@ func (u *Updater) RunOnce(ctx context.Context) {
 
 // newRun starts a cycle.
 func (u *Updater) newRun() *run {
-	return &run{Updater: u, Log: u.Log, rules: u.Rules(), now: u.Clock.Now()}
+	return &run{Updater: u, Log: u.Log, rules: u.Rules(), now: u.Clock.Now(), limits: limitranges.Once{Reader: u.Client}}
 }
 
 // isOutdated reports whether to do nothing in this cycle: the pods that the cache shows may be gone, and

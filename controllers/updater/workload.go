@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -51,7 +50,7 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 	v := w.vpa
 	log := r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
 	defer r.contain(log, "pods of this VPA skipped")
-	limits, err := limitranges.Of(ctx, r.Client, v.Namespace)
+	limits, err := r.limits.Of(ctx, v.Namespace)
 	if err != nil {
 		log.Error(err, "pods of this VPA skipped; retrying in the next cycle")
 		return
