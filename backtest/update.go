@@ -47,18 +47,16 @@ func (r *replay) update(now time.Time) {
 
 // lookAgain matches new pods with evicted ones, and forgets those that are gone.
 func (r *replay) lookAgain(now time.Time) {
-	live, owners := map[types.UID]bool{}, map[target.Key]bool{}
+	live := map[types.UID]bool{}
 	pods := make([]*corev1.Pod, 0, len(r.pods))
 	for i := range r.pods {
 		if pod := r.pods[i].pod; pod != nil {
 			pods = append(pods, pod)
 			live[pod.UID] = true
-			owner, _ := target.DirectOwner(pod)
-			owners[owner] = true
 		}
 	}
 	r.breaker.Look(pods, live, now)
-	r.backOffs.Keep(owners, live)
+	r.backOffs.Keep(pods, live)
 	r.looked = true
 }
 

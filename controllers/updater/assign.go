@@ -95,7 +95,9 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 			}
 			if w := byVPA[v.UID]; w != nil {
 				w.pods = append(w.pods, s.pods[i])
-				w.replacedBy(s.pods[i], s.admitted[i])
+				if s.admitted != nil {
+					w.replacedBy(s.pods[i], s.admitted[i])
+				}
 			}
 		}
 	}
@@ -171,7 +173,7 @@ type candidates struct {
 type siblings struct {
 	pods []*corev1.Pod
 	of   []*vpav1.VerticalPodAutoscaler // that control them; nil = none
-	// admitted are those by which admission would replace the pods; nil = the same or none.
+	// admitted are those by which admission would replace the pods, each nil for none; nil = the same as of.
 	admitted []*vpav1.VerticalPodAutoscaler
 }
 
@@ -231,7 +233,7 @@ func (r *run) lookUp(ctx context.Context, s *siblings, candidates candidates) {
 		admitting, _ = candidates.admitting.Of(top)
 		return candidates.byTarget.Of(top)
 	}, compare)
-	admitted := make([]*vpav1.VerticalPodAutoscaler, len(s.pods))
+	var admitted []*vpav1.VerticalPodAutoscaler
 	if err == nil && len(admitting) > 0 {
 		admitted, err = r.Resolver.ControllingVPAs(ctx, s.pods, func(target.Key) ([]*vpav1.VerticalPodAutoscaler, error) { return admitting, nil }, compare)
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/statuslease"
-	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -98,11 +97,9 @@ func (r *run) isOutdated() bool {
 // forget drops the state of pods, owners and VPAs that are gone, and matches replacement pods with
 // evictions.
 func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) {
-	live, owners := make(map[types.UID]bool, len(pods)), map[target.Key]bool{}
+	live := make(map[types.UID]bool, len(pods))
 	for _, pod := range pods {
 		live[pod.UID] = true
-		owner, _ := target.DirectOwner(pod)
-		owners[owner] = true
 	}
 	isLive := func(pod types.UID) bool { return live[pod] }
 	r.resizes.Keep(isLive)
@@ -110,7 +107,7 @@ func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) {
 	r.unmarked.Keep(isLive)
 	r.infeasible.Keep(isLive)
 	r.recorded.Keep(isLive)
-	r.backOffs.Keep(owners, live)
+	r.backOffs.Keep(pods, live)
 	r.breaker.Look(pods, live, r.now)
 
 	uids, names := make(map[types.UID]bool, len(vpas)), make(map[types.NamespacedName]bool, len(vpas))

@@ -3,6 +3,7 @@ package remembered
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -58,9 +59,17 @@ func (b *BackOffs) Of(to RefusedTo, now time.Time) (evictions, resizes facts.Ref
 	return b.Evictions.at(to, now), b.Resizes.at(to, now)
 }
 
-// Keep forgets pods that are gone, and owners without pods.
-func (b *BackOffs) Keep(owners map[target.Key]bool, pods map[types.UID]bool) {
-	live := func(to RefusedTo) bool { return owners[to.Owner] || pods[to.Pod] }
-	b.Evictions.Keep(live)
-	b.Resizes.Keep(live)
+// Keep forgets pods that are gone, and owners without pods. live are the UIDs of the pods.
+func (b *BackOffs) Keep(pods []*corev1.Pod, live map[types.UID]bool) {
+	if b.Evictions.Len() == 0 && b.Resizes.Len() == 0 {
+		return
+	}
+	owners := map[target.Key]bool{}
+	for _, pod := range pods {
+		owner, _ := target.DirectOwner(pod)
+		owners[owner] = true
+	}
+	keep := func(to RefusedTo) bool { return owners[to.Owner] || live[to.Pod] }
+	b.Evictions.Keep(keep)
+	b.Resizes.Keep(keep)
 }
