@@ -143,6 +143,11 @@ func (r *ruleCode) run(f *run) {
 			f.trace.change(w.source, f.index, field, &values[i])
 		}
 		*field = values[i]
+		if w.plan.Slot.Kind == closure.ItemSlot {
+			f.item.Written = true
+		} else {
+			f.facts.Written = true
+		}
 	}
 	if r.origin.note != "" {
 		f.addNote(r.origin.note)

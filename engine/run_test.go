@@ -63,6 +63,32 @@ func TestStagesRunForEachItemAndConditionsHold(t *testing.T) {
 	require.False(t, ok)
 }
 
+func TestFactsAndItemsTellWhatRulesWroteTo(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", `
+  stages:
+  - name: dear
+    each: line
+    rules:
+    - {name: cheaper, when: now.price > 150, set: {now.price: "150"}}
+    - {name: failing, when: now.price > 50, set: {now.price: now.before}}
+    - {name: free, when: now.price == 1, set: {total.free: "true"}}
+`, compile.Options{})
+	for _, tt := range []struct {
+		prices []int64
+		total  bool
+		items  []bool
+	}{
+		{[]int64{100, 200}, false, []bool{false, true}}, {[]int64{1}, true, []bool{false}}, {nil, false, nil},
+	} {
+		f := order(tt.prices...)
+		plan.RunStages("order.adjust", f, nil)
+		require.Equal(t, tt.total, f.Written)
+		for i, item := range f.Items("line") {
+			require.Equal(t, tt.items[i], item.Written)
+		}
+	}
+}
+
 func TestReadingAnUnsetFieldFailsWithoutHas(t *testing.T) {
 	plan := mustCompile(t, "order.adjust", `
   stages:

@@ -62,11 +62,11 @@ func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]
 		return nil, nil // the schema refuses it
 	}
 	facts := vpaDefault.NewFacts()
-	root := newBoundPart(defaultSpec, spec, "spec")
-	facts.Set("spec", root.record)
-	bound := []boundPart{root}
+	root := defaultSpec.record(spec)
+	facts.Set("spec", root)
 	resourcePolicy, isPolicy := spec["resourcePolicy"].(map[string]any)
 	policies, isList := resourcePolicy["containerPolicies"].([]any)
+	bound := make([]boundPolicy, 0, len(policies)+1)
 	wildcard := false
 	for i := range policies {
 		policy, ok := policies[i].(map[string]any)
@@ -75,47 +75,45 @@ func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]
 		}
 		name, _ := policy["containerName"].(string)
 		wildcard = wildcard || name == vpav1.DefaultContainerResourcePolicy
-		one := newBoundPart(defaultPolicy, policy, "spec", "resourcePolicy", "containerPolicies", strconv.Itoa(i))
-		facts.AddItem("containerPolicy", name).Set("container", lang.Text(name)).Set("policy", one.record)
-		bound = append(bound, one)
+		item := facts.AddItem("containerPolicy", name).Set("container", lang.Text(name)).Set("policy", defaultPolicy.record(policy))
+		bound = append(bound, boundPolicy{item, strconv.Itoa(i), policy})
 	}
 	fits := (isPolicy || spec["resourcePolicy"] == nil) && (isList || resourcePolicy["containerPolicies"] == nil)
 	if !wildcard && fits {
-		one := newBoundPart(defaultPolicy, map[string]any{"containerName": vpav1.DefaultContainerResourcePolicy}, "spec", "resourcePolicy", "containerPolicies", NewEntry)
-		one.added = true
-		facts.AddItem("wildcardPolicy", vpav1.DefaultContainerResourcePolicy).Set("policy", one.record)
-		bound = append(bound, one)
+		policy := map[string]any{"containerName": vpav1.DefaultContainerResourcePolicy}
+		item := facts.AddItem("wildcardPolicy", vpav1.DefaultContainerResourcePolicy).Set("policy", defaultPolicy.record(policy))
+		bound = append(bound, boundPolicy{item, NewEntry, policy})
 	}
 	failed := plan.RunStages(VPADefault, facts, trace)
 	var out []Change
-	for _, b := range bound {
-		out = append(out, b.changes()...)
+	if facts.Written {
+		out = defaultSpec.changes([]string{"spec"}, spec, defaultSpec.record(spec), root)
+	}
+	for i := range bound {
+		if bound[i].item.Written {
+			out = append(out, bound[i].changes()...)
+		}
 	}
 	return out, failed
 }
 
-// boundPart is the record for a part of an object.
-type boundPart struct {
-	*part
-	path           []string
-	raw            map[string]any
-	record, before *lang.Record
-	added          bool // the object lacks this part
+// boundPolicy is a container policy and its item.
+type boundPolicy struct {
+	item  *registry.Item
+	entry string // its index, or NewEntry
+	raw   map[string]any
 }
 
-func newBoundPart(p *part, raw map[string]any, path ...string) boundPart {
-	record := p.record(raw)
-	return boundPart{part: p, path: path, raw: raw, record: record, before: record.Copy()}
-}
-
-func (b *boundPart) changes() []Change {
-	if !b.added {
-		return b.part.changes(b.path, b.raw, b.before, b.record)
-	}
-	if b.record.Same(b.before) {
+func (b *boundPolicy) changes() []Change {
+	path := []string{"spec", "resourcePolicy", "containerPolicies", b.entry}
+	before, after := defaultPolicy.record(b.raw), b.item.Record("policy")
+	switch {
+	case b.entry != NewEntry:
+		return defaultPolicy.changes(path, b.raw, before, after)
+	case after.Same(before):
 		return nil
 	}
-	return []Change{{Path: b.path, Value: b.plain(b.record)}}
+	return []Change{{Path: path, Value: defaultPolicy.plain(after)}}
 }
 
 func resourcesOf(list map[string]any) *lang.Record {

@@ -18,6 +18,8 @@ type Facts struct {
 
 	// Notes are the notes of rules outside any scope, in order.
 	Notes []string
+	// Written reports whether rules set or unset a variable of the point.
+	Written bool
 }
 
 // NewFacts returns empty facts for the point.
@@ -109,11 +111,11 @@ func (p *Point) Borrow() *Facts {
 // reads its facts later, so these are not returned.
 func (f *Facts) Return() {
 	clear(f.values)
-	f.Notes = nil
+	f.Notes, f.Written = nil, false
 	for i, items := range f.items {
 		for _, item := range items {
 			clear(item.record.Cells())
-			item.Notes = nil
+			item.Notes, item.Written = nil, false
 		}
 		f.items[i] = items[:0]
 	}
@@ -134,6 +136,8 @@ type Item struct {
 	Label string
 	// Notes are the notes of rules about this item, in order.
 	Notes []string
+	// Written reports whether rules set or unset a variable of the item.
+	Written bool
 
 	scope  *Scope
 	kind   int         // index into Scope.Kinds from 1; 0 = another
