@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"github.com/celvpa/celvpa/crds/quantity"
@@ -28,5 +29,9 @@ func TestMultiplesAreExact(t *testing.T) {
 	}
 	for _, none := range []string{"0", "0m"} {
 		require.True(t, types.IsError(isMultipleOf(of("4"), of(none))), none)
+	}
+	endless := resource.MustParse("1e999999999") // to write it out takes a GB
+	for _, other := range []string{"1", "1m"} {
+		require.True(t, types.IsError(isMultipleOf(apiservercel.Quantity{Quantity: &endless}, of(other))), other)
 	}
 }
