@@ -88,7 +88,7 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 	stop := watch(one.Pid())
 	ends := []cycleEnd{{}}
 	var early, late []float64 // live heap
-	quarter, moments := max(s.minutes/4, 2), max(1, min(s.minutes/4, 3))
+	quarter, moments := max(s.minutes/4, 2), max(1, min(s.minutes/4, 8))
 	writes, served := int64(0), 0.0 // after the first cycle
 	err = one.poll(ctx, time.Second, func(m metrics) (done bool, err error) {
 		last, now := ends[len(ends)-1], cycleEnd{at: time.Now()}
@@ -139,7 +139,8 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 // writing are the steps whose time is that of the API server, and of the limit on requests to it.
 var writing = []string{"WriteStatuses", "MaintainCheckpoints"}
 
-// scaleRecommenderValues takes of the live heap, in bytes, the least of several moments: what a cycle needs while it runs comes and goes.
+// scaleRecommenderValues takes of the live heap, in bytes, the least of several moments: what a cycle needs
+// while it runs comes and goes, and in the largest cluster a cycle runs most of the time.
 func scaleRecommenderValues(vpas, minutes int, ends []cycleEnd, early, late float64, seen samples, writes, served float64) []value {
 	first, last := ends[1], ends[len(ends)-1]
 	own := func(from, to cycleEnd) float64 {
