@@ -26,7 +26,7 @@ func finding(token, about, wayOut, format string, args ...any) Finding {
 
 // webhookFindings say whether new pods of the namespace come to the webhook.
 func (o *objects) webhookFindings() (out []Finding) {
-	if o.recommendsOnly() {
+	if o.recommendsOnly {
 		return nil
 	}
 	if len(o.webhooks) == 0 {
@@ -53,16 +53,6 @@ func (o *objects) webhookFindings() (out []Finding) {
 		}
 	}
 	return out
-}
-
-// recommendsOnly reports whether the VPA is in mode Off and boosts nothing either, so that neither the
-// webhook nor other autoscalers of its target matter to it.
-func (o *objects) recommendsOnly() bool {
-	boosts := o.vpa.Spec.StartupBoost != nil
-	if p := o.vpa.Spec.ResourcePolicy; p != nil {
-		boosts = boosts || slices.ContainsFunc(p.ContainerPolicies, func(c vpav1.ContainerResourcePolicy) bool { return c.StartupBoost != nil })
-	}
-	return o.vpa.Mode() == string(vpav1.UpdateModeOff) && !boosts
 }
 
 // selects is the selector of a webhook: without one, it is for everything.
@@ -100,7 +90,7 @@ func (o *objects) budgetFindings() (out []Finding) {
 // scalerFindings are about HorizontalPodAutoscalers that divide usage by a request that the VPA changes.
 func (o *objects) scalerFindings() (out []Finding) {
 	of := target.Of(o.vpa)
-	if o.recommendsOnly() {
+	if o.recommendsOnly {
 		return nil
 	}
 	for i := range o.scalers {

@@ -14,7 +14,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -89,8 +88,8 @@ func TestAnHPAThatDividesByTheRequestsIsNamed(t *testing.T) {
 	require.Len(t, got, 1)
 	require.Equal(t, "HorizontalPodAutoscaler shop/same", got[0].About)
 	require.Contains(t, got[0].Text, "utilization of cpu")
-	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: ptr.To(vpav1.UpdateModeOff)}
-	require.Empty(t, o.scalerFindings(), "a VPA in mode Off changes no request")
+	o.recommendsOnly = true
+	require.Empty(t, o.scalerFindings(), "such a VPA changes no request")
 }
 
 func TestAQuotaThatIsTooSmallIsNamedWithItsNumbers(t *testing.T) {

@@ -25,7 +25,9 @@ type Options struct {
 	Ask func(ctx context.Context, namespace, name string) (*ask.Result, error)
 	// Simulate computes what the processes would say; nil = do not.
 	Simulate func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (Simulated, error)
-	Now      time.Time
+	// Admits reports whether a VPA changes new pods, by the rules; nil = it does.
+	Admits func(v *vpav1.VerticalPodAutoscaler) bool
+	Now    time.Time
 }
 
 // Simulated is what the same rules say outside of the processes, about what they can be asked there.
@@ -93,6 +95,7 @@ func (o *Options) about(ctx context.Context, of *found) (*Report, *answers.Updat
 		}
 	}()
 	around := gather(ctx, o.Client, v)
+	around.recommendsOnly = o.Admits != nil && !o.Admits(v)
 	<-asked
 	if wrong != nil {
 		return nil, nil, wrong

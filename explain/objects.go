@@ -26,18 +26,21 @@ import (
 // objects are those around a VPA that decide about its pods. What could not be read is nil, and
 // unknown says so.
 type objects struct {
-	vpa       *vpav1.VerticalPodAutoscaler
-	selector  labels.Selector // of the target's pods; nil = unusable
-	problem   string          // why the target is unusable
-	pods      []corev1.Pod
-	podsKnown bool
-	budgets   []policyv1.PodDisruptionBudget
-	scalers   []autoscalingv2.HorizontalPodAutoscaler
-	quotas    []corev1.ResourceQuota
-	events    []corev1.Event
-	webhooks  []registered // webhooks named vpa.k8s.io
-	hooksRead bool         // whether these are all
-	namespace *corev1.Namespace
+	vpa *vpav1.VerticalPodAutoscaler
+	// recommendsOnly: admission changes no pod by it, so that neither the webhook nor other autoscalers of
+	// its target matter to it.
+	recommendsOnly bool
+	selector       labels.Selector // of the target's pods; nil = unusable
+	problem        string          // why the target is unusable
+	pods           []corev1.Pod
+	podsKnown      bool
+	budgets        []policyv1.PodDisruptionBudget
+	scalers        []autoscalingv2.HorizontalPodAutoscaler
+	quotas         []corev1.ResourceQuota
+	events         []corev1.Event
+	webhooks       []registered // webhooks named vpa.k8s.io
+	hooksRead      bool         // whether these are all
+	namespace      *corev1.Namespace
 
 	mu      sync.Mutex
 	unknown []string

@@ -45,7 +45,7 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 		return r, wrong
 	}
 	r.Subject, r.VPA, r.Target, r.Mode = s.of(v).String(), v.Namespace+"/"+v.Name, TargetText(v), v.Mode()
-	around := &objects{vpa: v, budgets: budgets, scalers: scalers}
+	around := &objects{vpa: v, recommendsOnly: !cluster.Admits(v), budgets: budgets, scalers: scalers}
 	around.budgets = slices.DeleteFunc(around.budgets, func(b policyv1.PodDisruptionBudget) bool { return b.Namespace != v.Namespace })
 	around.scalers = slices.DeleteFunc(around.scalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool { return h.Namespace != v.Namespace })
 	u := updaterOf(v, list, plan)

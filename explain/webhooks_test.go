@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/explain/ask"
 )
@@ -101,8 +102,14 @@ func TestAPodThatHadNoNameAtAdmissionIsOneOfItsOwner(t *testing.T) {
 func TestModeOffNeedsNoWebhook(t *testing.T) {
 	v := vpaOf("web", "Deployment", "web")
 	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: ptr.To(vpav1.UpdateModeOff)}
-	o := &objects{vpa: v, hooksRead: true}
-	require.Empty(t, o.webhookFindings())
-	v.Spec.StartupBoost = &vpav1.StartupBoost{}
-	require.NotEmpty(t, o.webhookFindings(), "boosts need it in mode Off, too")
+	findings := func(boosts bool) []Finding {
+		book, err := policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": boosts}})
+		require.NoError(t, err)
+		o := &objects{vpa: v, hooksRead: true, recommendsOnly: !policy.Admits(book, v)}
+		return o.webhookFindings()
+	}
+	require.Empty(t, findings(true))
+	v.Spec.StartupBoost = &vpav1.StartupBoost{CPU: &vpav1.StartupBoostResource{Type: "Factor"}}
+	require.NotEmpty(t, findings(true), "boosts need it in mode Off, too")
+	require.Empty(t, findings(false), "but not without their gate")
 }

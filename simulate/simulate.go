@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
@@ -70,6 +71,9 @@ func firsts[T any](list []T, key func(*T) string) []T {
 		return again
 	})
 }
+
+// Admits reports whether admission changes new pods by a VPA.
+func (c *Cluster) Admits(v *vpav1.VerticalPodAutoscaler) bool { return policy.Admits(c.book, v) }
 
 // Pods returns the pods, without duplicates. The error lists those that cannot be read.
 func (c *Cluster) Pods() ([]corev1.Pod, error) {

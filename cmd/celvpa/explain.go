@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/inspect"
+	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/explain"
@@ -143,6 +144,10 @@ func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject
 				return explain.Simulated{}, err
 			}
 			return explain.Simulate(ctx, c, book, o.rules.halfLives, v, now)
+		}
+		options.Admits = func(v *vpav1.VerticalPodAutoscaler) bool {
+			book, err := o.rules.open()
+			return err != nil || policy.Admits(book, v)
 		}
 	}
 	return explain.Explain(ctx, options, subject)
