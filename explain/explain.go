@@ -181,7 +181,7 @@ func (r *Report) compose(around *objects, told *ask.Result) {
 		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Component, b.Component), strings.Compare(a.ID, b.ID))
 	})
 	r.addHistory()
-	r.addEvents(around.events)
+	r.Events, r.EventsCut = around.events, around.eventsCut
 }
 
 func (r *Report) addProcess(p answers.Process) {
@@ -192,23 +192,6 @@ func (r *Report) addProcess(p answers.Process) {
 	if r.Rules.Digest == "" {
 		r.Rules = p.Rules
 	}
-}
-
-func (r *Report) addEvents(list []corev1.Event) {
-	for i := range list {
-		e := &list[i]
-		at := e.LastTimestamp.Time
-		if e.Series != nil {
-			at = e.Series.LastObservedTime.Time
-		}
-		if at.IsZero() {
-			at = cmp.Or(e.EventTime.Time, e.CreationTimestamp.Time)
-		}
-		r.Events = append(r.Events, Event{Time: at, Object: e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, Type: e.Type, Reason: e.Reason, Message: e.Message, Count: int(e.Count)})
-	}
-	slices.SortStableFunc(r.Events, func(a, b Event) int {
-		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
-	})
 }
 
 // only keeps what is about one pod.

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,7 +36,8 @@ type objects struct {
 	budgets        []policyv1.PodDisruptionBudget
 	scalers        []autoscalingv2.HorizontalPodAutoscaler
 	quotas         []corev1.ResourceQuota
-	events         []corev1.Event
+	events         []Event // the newest, oldest of them first
+	eventsCut      int
 	webhooks       []registered // webhooks named vpa.k8s.io
 	hooksRead      bool         // whether these are all
 	namespace      *corev1.Namespace
@@ -52,7 +52,8 @@ const maxPods = 500
 // gatherTimeout bounds what a slow API server costs: what has not come by then is not known.
 const gatherTimeout = 10 * time.Second
 
-// gather reads them: a fixed number of requests, at the same time.
+// gather reads them, by a number of requests that does not grow with what is in the namespace, at the same time. Only events of the VPA
+// take a request for each page.
 func gather(ctx context.Context, c client.Client, v *vpav1.VerticalPodAutoscaler) *objects {
 	ctx, cancel := context.WithTimeout(ctx, gatherTimeout)
 	defer cancel()
@@ -78,13 +79,7 @@ func gather(ctx context.Context, c client.Client, v *vpav1.VerticalPodAutoscaler
 				o.quotas = list.Items
 			}
 		},
-		func() {
-			var list corev1.EventList
-			about := client.MatchingFieldsSelector{Selector: fields.Set{"involvedObject.kind": "VerticalPodAutoscaler", "involvedObject.name": v.Name}.AsSelector()}
-			if o.list(ctx, c, &list, "Events", "what happened lately", about, client.Limit(maxEvents)) {
-				o.events = list.Items
-			}
-		},
+		func() { o.readEvents(ctx, c) },
 		func() { o.readWebhooks(ctx, c) },
 		func() {
 			namespace := &corev1.Namespace{}
@@ -101,9 +96,6 @@ func gather(ctx context.Context, c client.Client, v *vpav1.VerticalPodAutoscaler
 	slices.Sort(o.unknown)
 	return o
 }
-
-// maxEvents bounds the events that are read.
-const maxEvents = 100
 
 func (o *objects) list(ctx context.Context, c client.Client, list client.ObjectList, what, why string, more ...client.ListOption) bool {
 	err := c.List(ctx, list, append(more, client.InNamespace(o.vpa.Namespace))...)

@@ -23,8 +23,9 @@ type Report struct {
 	Pods      []Pod     `json:"pods,omitempty"` // in the order in which they are updated
 	// Decisions are the last ones that the processes made about the VPA, oldest first.
 	Decisions []answers.Decision `json:"decisions,omitempty"`
-	Events    []Event            `json:"events,omitempty"` // of the VPA, oldest first
-	Processes []answers.Process  `json:"processes"`        // that were asked
+	Events    []Event            `json:"events,omitempty"`    // the newest of the VPA, oldest of them first
+	EventsCut int                `json:"eventsCut,omitempty"` // older events that are left out
+	Processes []answers.Process  `json:"processes"`           // that were asked
 	Rules     answers.Rules      `json:"rules"`
 	Unknown   []string           `json:"unknown,omitempty"` // what could not be found out, and the way out
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/explain"
+	"github.com/celvpa/celvpa/simulate"
 )
 
 func explainForms(r *explain.Report) map[string]func(*page) {
@@ -164,6 +165,9 @@ func printHistory(p *page, r *explain.Report) {
 			p.row(stamp(e.Time), e.Type, e.Reason, oneLine(e.Message))
 		}
 		p.end()
+		if r.EventsCut > 0 {
+			p.printf("%s left out.\n", simulate.Counted(r.EventsCut, "older event"))
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type pastOf struct {
 	VPA       string             `json:"vpa"` // namespace/name
 	Decisions []answers.Decision `json:"decisions"`
 	Events    []explain.Event    `json:"events"`
+	EventsCut int                `json:"eventsCut,omitempty"`
 	Unknown   []string           `json:"unknown,omitempty"` // which processes could not be asked, and the way out
 }
 
@@ -54,7 +55,7 @@ func (o *explainOptions) history(cmd *cobra.Command, args []string) error {
 	if r.VPA == "" {
 		return fmt.Errorf("%s: %s", r.Subject, r.Verdict.Text)
 	}
-	out := &pastOf{VPA: r.VPA, Decisions: append([]answers.Decision{}, r.Decisions...), Events: append([]explain.Event{}, r.Events...), Unknown: r.Unknown}
+	out := &pastOf{VPA: r.VPA, Decisions: append([]answers.Decision{}, r.Decisions...), Events: append([]explain.Event{}, r.Events...), EventsCut: r.EventsCut, Unknown: r.Unknown}
 	return o.print(cmd.OutOrStdout(), out, map[string]func(*page){"table": func(p *page) {
 		p.printf("VerticalPodAutoscaler %s\n", r.VPA)
 		printHistory(p, r)

@@ -19,6 +19,7 @@ import (
 	"github.com/celvpa/celvpa/backtest/history"
 	"github.com/celvpa/celvpa/backtest/snapshot"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
@@ -157,7 +158,7 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 	told.end()
 	printNotes(cmd, result.Notes)
 	if path != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "celvpa: %s: %d objects and %d points of usage\n", path, result.Objects, result.Points)
+		fmt.Fprintf(cmd.ErrOrStderr(), "celvpa: %s: %s and %s of usage\n", path, simulate.Counted(result.Objects, "object"), simulate.Counted(int(result.Points), "point"))
 		printLacks(cmd, path, sources)
 	}
 	return faults.Join(unread, unreadUsage, err)

@@ -32,7 +32,7 @@ func TestSnapshotCommand(t *testing.T) {
 	said, err := run("-f", objects, "--history", usage, "--to", to)
 	require.NoError(t, err)
 	require.Contains(t, said, "usage.csv:2: it has 1 columns and not 6")
-	require.Contains(t, said, to+": 1 objects and 1 points of usage\n")
+	require.Contains(t, said, to+": 1 object and 1 point of usage\n")
 
 	// A snapshot is a source of a snapshot, with its objects.
 	again := filepath.Join(folder, "again.tar.gz")

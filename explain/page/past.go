@@ -94,6 +94,9 @@ func events(w *writer, r *explain.Report) {
 		}
 		w.EndTable()
 	})
+	if r.EventsCut > 0 {
+		w.Put("<p class=\"more\">{} left out.</p>\n", plural(r.EventsCut, "older event"))
+	}
 }
 
 // lanes draws when things happened, a row for each of up to 6 lanes. The table below it says the same.
