@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +20,8 @@ type clockwork struct {
 	*crowd.Crowd
 	mu      sync.Mutex
 	next    []byte
+	asked   int
+	waits   func(minute int) // called while a recommender waits for the usage of a minute
 	stopped bool
 }
 
@@ -40,6 +41,9 @@ func (c *clockwork) ask() []byte {
 		c.mu.Unlock()
 		return body
 	}
+	if c.asked++; c.waits != nil {
+		c.waits(c.asked)
+	}
 	go func() {
 		defer c.mu.Unlock()
 		c.Minute()
@@ -56,6 +60,13 @@ func (s *scaling) clockwork(ctx context.Context, made *crowd.Crowd) (*clockwork,
 	server.Usage = c.ask
 	l, err := s.serve(ctx, server)
 	return c, server, l, err
+}
+
+// onWait sets what happens while a recommender waits for usage.
+func (c *clockwork) onWait(waits func(minute int)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waits = waits
 }
 
 // stop lets no more time pass.
@@ -87,8 +98,8 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 	defer one.end()
 	stop := watch(one.Pid())
 	ends := []cycleEnd{{}}
-	var early, late []float64 // live heap
-	quarter, moments := max(s.minutes/4, 2), max(1, min(s.minutes/4, 8))
+	heaps := newHeaps(s.minutes)
+	c.onWait(func(minute int) { heaps.look(minute, func() (float64, error) { return one.liveHeap(ctx) }) })
 	writes, served := int64(0), 0.0 // after the first cycle
 	err = one.poll(ctx, time.Second, func(m metrics) (done bool, err error) {
 		last, now := ends[len(ends)-1], cycleEnd{at: time.Now()}
@@ -101,22 +112,6 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 			s.cpuProfile(ctx, one, fmt.Sprintf("recommender-%d", vpas), 3*minute)
 		}
 		progress("recommender: %.0f cycles, the last took %.2f s", now.cycles, now.mean(last, "total"))
-		for _, at := range []struct {
-			due   bool
-			heaps *[]float64
-		}{
-			{int(now.cycles) >= quarter && len(early) < moments, &early},
-			{int(now.cycles) > s.minutes-moments, &late},
-		} {
-			if !at.due {
-				continue
-			}
-			heap, err := one.liveHeap(ctx)
-			if err != nil {
-				return false, err
-			}
-			*at.heaps = append(*at.heaps, heap)
-		}
 		return int(now.cycles) >= s.minutes, nil
 	})
 	seen := stop()
@@ -124,6 +119,10 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 		return nil, err
 	}
 	c.stop()
+	early, late, err := heaps.least()
+	if err != nil {
+		return nil, err
+	}
 	writes, served = server.Writes.Count()-writes, server.Usages.Seconds()-served
 	if err := s.heapProfile(ctx, one, fmt.Sprintf("recommender-%d", vpas)); err != nil {
 		return nil, err
@@ -133,14 +132,13 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(scaleRecommenderValues(vpas, s.minutes, ends, slices.Min(early), slices.Min(late), seen, float64(writes), served), again...), nil
+	return append(scaleRecommenderValues(vpas, s.minutes, ends, early, late, seen, float64(writes), served), again...), nil
 }
 
 // writing are the steps whose time is that of the API server, and of the limit on requests to it.
 var writing = []string{"WriteStatuses", "MaintainCheckpoints"}
 
-// scaleRecommenderValues takes of the live heap, in bytes, the least of several moments: what a cycle needs
-// while it runs comes and goes, and in the largest cluster a cycle runs most of the time.
+// scaleRecommenderValues has what is printed. Live heaps are in bytes.
 func scaleRecommenderValues(vpas, minutes int, ends []cycleEnd, early, late float64, seen samples, writes, served float64) []value {
 	first, last := ends[1], ends[len(ends)-1]
 	own := func(from, to cycleEnd) float64 {
