@@ -67,7 +67,7 @@ func TestExpressionsMatchCEL(t *testing.T) {
 `)
 			require.NoError(t, err)
 			for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted()} {
-				f := mixedPoint.NewFacts().Set("r", outerSchema.New().SetStrings("l", []string{"a", "b"})).Set("x", lang.Number(1)).Set("y", types.Double(1.5))
+				f := mixedPoint.NewFacts().Set("r", outerSchema.New().Put("l", lang.ListFrom([]string{"a", "b"}))).Set("x", lang.Number(1)).Set("y", types.Double(1.5))
 				now := outerSchema.New()
 				f.AddItem("one", "label").Set("t", lang.Text("label")).Set("q", outerSchema.New().SetInt("i", 1)).Set("now", now)
 				failed := p.RunStages("mixed", f, nil)

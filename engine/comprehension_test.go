@@ -217,7 +217,7 @@ func TestLoopsWithoutListResultDoNotAllocate(t *testing.T) {
 
 // threeRecords are facts with lists of three.
 func threeRecords() *registry.Facts {
-	facts := mixedPoint.NewFacts().Set("x", lang.Number(1)).Set("r", outerSchema.New().SetStrings("l", []string{"a", "b", "c"})).Set("is", lang.Box([]int64{1, 2, 3}))
+	facts := mixedPoint.NewFacts().Set("x", lang.Number(1)).Set("r", outerSchema.New().Put("l", lang.ListFrom([]string{"a", "b", "c"}))).Set("is", lang.Box([]int64{1, 2, 3}))
 	var records []*lang.Record
 	for i := range int64(3) {
 		records = append(records, outerSchema.New().SetInt("i", i).SetRecord("n", innerSchema.New().SetInt("i", i)))

@@ -154,7 +154,7 @@ func usualFacts(items int) *registry.Facts {
 	long, name := strings.Repeat("t", lang.MaxTextSize), strings.Repeat("n", lang.MaxEntrySize)
 	record := func() *lang.Record {
 		r := outerSchema.New().SetInt("i", 7).SetDouble("d", 0.5).SetBool("b", true).SetString("s", long)
-		return r.SetStrings("l", slices.Repeat([]string{name}, lang.MaxFieldList))
+		return r.Put("l", lang.ListFrom(slices.Repeat([]string{name}, lang.MaxFieldList)))
 	}
 	several := func(count int) ref.Val {
 		var out []*lang.Record

@@ -226,7 +226,7 @@ func TestFunctionsTakeAndReturnIntegerLists(t *testing.T) {
 		require.NoError(t, err, expression)
 		for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted()} {
 			now := outerSchema.New()
-			f := mixedPoint.NewFacts().Set("x", lang.Number(1)).Set("r", outerSchema.New().SetStrings("l", []string{"a", "bc"}))
+			f := mixedPoint.NewFacts().Set("x", lang.Number(1)).Set("r", outerSchema.New().Put("l", lang.ListFrom([]string{"a", "bc"})))
 			f.AddItem("one", "label").Set("t", lang.Text("label")).Set("q", outerSchema.New()).Set("now", now)
 			require.Empty(t, p.RunStages("mixed", f, nil), expression)
 			got, _ := now.Int("i")

@@ -233,7 +233,7 @@ func mustCompile(t testing.TB, point, body string, opts compile.Options) *engine
 
 func order(prices ...int64) *registry.Facts {
 	f := adjustPoint.NewFacts()
-	f.Set("customer", customerSchema.New().SetString("tier", "gold").SetStrings("tags", []string{"new"}))
+	f.Set("customer", customerSchema.New().SetString("tier", "gold").Put("tags", lang.ListFrom([]string{"new"})))
 	f.Set("total", totalSchema.New()).Set("count", lang.Number(int64(len(prices))))
 	for i, p := range prices {
 		f.AddItem("line", fmt.Sprintf("line-%d", i)).Set("item", lang.Text(fmt.Sprintf("line-%d", i))).

@@ -38,8 +38,8 @@ func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
 		},
 	}
 	same(t, vpaSchema.New().SetString("updateMode", "").SetInt("minReplicas", 3).SetOpaque("evictionRequirements", lang.Records([]*lang.Record{
-		requirementSchema.New().SetStrings("resources", []string{"cpu"}).SetString("change", "TargetHigherThanRequests"),
-		requirementSchema.New().SetStrings("resources", []string{"memory", "cpu"}).SetString("change", "TargetLowerThanRequests"),
+		requirementSchema.New().Put("resources", lang.ListFrom([]string{"cpu"})).SetString("change", "TargetHigherThanRequests"),
+		requirementSchema.New().Put("resources", lang.ListFrom([]string{"memory", "cpu"})).SetString("change", "TargetLowerThanRequests"),
 	})).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
 }
 
@@ -49,7 +49,7 @@ func TestAContainerPolicyIsBoundAsItIsWritten(t *testing.T) {
 	same(t, policySchema.New().SetString("mode", "Off").SetString("controlledValues", "RequestsOnly").
 		SetRecord("minAllowed", resourcesSchema.New().SetInt("cpu", 1500)).
 		SetRecord("maxAllowed", resourcesSchema.New().SetInt("memory", 1<<30)).
-		SetStrings("controlledResources", []string{}),
+		Put("controlledResources", lang.ListFrom([]string{})),
 		Policy(&vpav1.ContainerResourcePolicy{
 			Mode:                pointerTo(vpav1.ContainerScalingModeOff),
 			ControlledValues:    pointerTo(vpav1.ContainerControlledValuesRequestsOnly),

@@ -86,11 +86,6 @@ func mustBeInt(name string, t Type) {
 	}
 }
 
-// DoubleFrom is a floating-point field.
-func DoubleFrom[T any](name, doc string, get func(T) float64) FieldFrom[T] {
-	return DoubleIf(name, doc, func(v T) (float64, bool) { return get(v), true })
-}
-
 // DoubleIf is a floating-point field that is unset if get returns false.
 func DoubleIf[T any](name, doc string, get func(T) (float64, bool)) FieldFrom[T] {
 	return FieldFrom[T]{Field{name, Double, doc}, func(v T, c *Cell) {

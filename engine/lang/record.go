@@ -61,11 +61,6 @@ func (r *Record) SetBool(field string, v bool) *Record {
 // SetString sets a string field; see SetInt.
 func (r *Record) SetString(field, v string) *Record { return r.Put(field, types.String(v)) }
 
-// SetStrings sets a list of strings; see SetInt.
-func (r *Record) SetStrings(field string, v []string) *Record {
-	return r.Put(field, ListFrom(v))
-}
-
 // SetRecord sets a nested record; see SetInt.
 func (r *Record) SetRecord(field string, v *Record) *Record { return r.Put(field, v) }
 
