@@ -116,7 +116,7 @@ func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
 				cells = append(cells, quantityText(bound, corev1.ResourceCPU), quantityText(bound, corev1.ResourceMemory))
 			}
 			if wide {
-				cells = append(cells, cmp.Or(explain.TargetText(v), "-"), modeText(v))
+				cells = append(cells, cmp.Or(explain.TargetText(v), "-"), cmp.Or(v.WrittenMode(), "-"))
 			}
 			p.row(cells...)
 		}
@@ -143,14 +143,6 @@ func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
 			p.steps("  ", t.Steps)
 		}
 	}
-}
-
-// modeText is the update mode of a VPA, where it names one.
-func modeText(v *vpav1.VerticalPodAutoscaler) string {
-	if policy := v.Spec.UpdatePolicy; policy != nil && policy.UpdateMode != nil {
-		return string(*policy.UpdateMode)
-	}
-	return "-"
 }
 
 func quantityText(list corev1.ResourceList, name corev1.ResourceName) string {

@@ -64,11 +64,7 @@ func countObjects(all []*Workload) {
 	}
 	counts := map[labels]int{}
 	for _, w := range all {
-		mode := modeOf(w.VPA)
-		if mode == "" {
-			mode = string(vpav1.UpdateModeRecreate)
-		}
-		counts[labels{mode, hasRecommendation(w.VPA.Status.Recommendation), w.model.Pods() > 0, w.Found.Problem != nil}]++
+		counts[labels{w.VPA.Mode(), hasRecommendation(w.VPA.Status.Recommendation), w.model.Pods() > 0, w.Found.Problem != nil}]++
 	}
 	both := []bool{false, true}
 	for _, mode := range modes {

@@ -49,7 +49,7 @@ func (s *State) observeQuality(of *model.Workload, sample model.Sample, oom bool
 	if !wanted && w.uncapped != nil {
 		return // it is not scaled
 	}
-	mode, isOOM := modeOf(w.VPA), strconv.FormatBool(oom)
+	mode, isOOM := w.VPA.WrittenMode(), strconv.FormatBool(oom)
 	usage, target := float64(sample.Amount), float64(recommended.memory)
 	if sample.Resource == model.CPU {
 		usage, target = usage/1000, float64(recommended.cpu)/1000
@@ -117,7 +117,7 @@ func (s *State) observeUnchanged(w *Workload) {
 }
 
 func observeChange(w *Workload, old, now amounts, pods int) {
-	mode, size := modeOf(w.VPA), strconv.Itoa(sizeLog2(pods))
+	mode, size := w.VPA.WrittenMode(), strconv.Itoa(sizeLog2(pods))
 	if old.cpu > 0 && now.cpu > 0 {
 		changes.WithLabelValues(mode, "cpu", size).Observe(float64(now.cpu)/float64(old.cpu) - 1)
 	}
@@ -132,12 +132,4 @@ func sizeLog2(pods int) int {
 		return 0
 	}
 	return min(int(math.Log2(float64(pods))), 20)
-}
-
-// modeOf is the update mode as written; empty if unset.
-func modeOf(v *vpav1.VerticalPodAutoscaler) string {
-	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil {
-		return string(*p.UpdateMode)
-	}
-	return ""
 }

@@ -1,6 +1,8 @@
 package v1
 
 import (
+	"cmp"
+
 	autoscaling "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -172,12 +174,17 @@ const (
 	ContainerControlledValuesRequestsOnly ContainerControlledValues = "RequestsOnly"
 )
 
-// Mode is the update mode, Recreate where none is written (UPSTREAM.md §1).
+// Mode is the update mode in effect: Recreate where none is written (UPSTREAM.md §1).
 func (v *VerticalPodAutoscaler) Mode() string {
-	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil && *p.UpdateMode != "" {
+	return cmp.Or(v.WrittenMode(), string(UpdateModeRecreate))
+}
+
+// WrittenMode is the update mode as the spec has it; empty if none is written.
+func (v *VerticalPodAutoscaler) WrittenMode() string {
+	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil {
 		return string(*p.UpdateMode)
 	}
-	return string(UpdateModeRecreate)
+	return ""
 }
 
 // DefaultContainerResourcePolicy is the containerName of the policy for containers without their own.
