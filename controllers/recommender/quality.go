@@ -1,7 +1,6 @@
 package recommender
 
 import (
-	"math"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -117,19 +116,11 @@ func (s *State) observeUnchanged(w *Workload) {
 }
 
 func observeChange(w *Workload, old, now amounts, pods int) {
-	mode, size := w.VPA.WrittenMode(), strconv.Itoa(sizeLog2(pods))
+	mode, size := w.VPA.WrittenMode(), metric.Size(pods)
 	if old.cpu > 0 && now.cpu > 0 {
 		changes.WithLabelValues(mode, "cpu", size).Observe(float64(now.cpu)/float64(old.cpu) - 1)
 	}
 	if old.memory > 0 && now.memory > 0 {
 		changes.WithLabelValues(mode, "memory", size).Observe(float64(now.memory)/float64(old.memory) - 1)
 	}
-}
-
-// sizeLog2 is the label vpa_size_log2: the logarithm of a number of pods, at most 20.
-func sizeLog2(pods int) int {
-	if pods < 2 {
-		return 0
-	}
-	return min(int(math.Log2(float64(pods))), 20)
 }

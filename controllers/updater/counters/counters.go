@@ -3,9 +3,7 @@
 package counters
 
 import (
-	"math/bits"
 	"slices"
-	"strconv"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -67,16 +65,9 @@ type VPA struct {
 	name, namespace string
 }
 
-// maxSize is the last of upstream's sizes.
-const maxSize = 20
-
 // Of returns the counters of a VPA with so many pods.
 func Of(v *vpav1.VerticalPodAutoscaler, pods int) VPA {
-	size := 0
-	if pods > 0 {
-		size = min(bits.Len(uint(pods))-1, maxSize)
-	}
-	as := labels{strconv.Itoa(size), v.Mode()}
+	as := labels{metric.Size(pods), v.Mode()}
 	name := types.NamespacedName{Namespace: v.Namespace, Name: v.Name}
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
