@@ -11,6 +11,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate"
 )
@@ -81,7 +82,7 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 func (r *Row) next(pods []*answers.PlannedPod) {
 	best := pods[0]
 	for _, p := range pods {
-		if acts := p.Action == facts.DoEvict || p.Action == facts.DoInPlace; acts {
+		if podupdate.Acts(p.Action) {
 			best = p
 			break
 		}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/celvpa/celvpa/controllers/answers"
-	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 )
 
 // addHistory gives each amount the times at which its target, or what a pod requests, changed by the
@@ -24,7 +24,7 @@ func (r *Report) addHistory() {
 				case "target." + a.Resource:
 					at.Target = c.To
 				case "requests." + a.Resource:
-					if d.Action == facts.DoEvict || d.Action == facts.DoInPlace || d.Action == facts.DoInPlaceCPU {
+					if podupdate.Acts(d.Action) {
 						at.Request = c.To
 					}
 				}

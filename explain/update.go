@@ -12,6 +12,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate"
@@ -73,7 +74,7 @@ func (p *Pod) describe(pod *corev1.Pod) {
 
 // acts reports whether the updater does something with a pod now.
 func (p *Pod) acts() bool {
-	return p.Later == "" && (p.Action == facts.DoEvict || p.Action == facts.DoInPlace)
+	return p.Later == "" && podupdate.Acts(p.Action)
 }
 
 // updateFindings say what keeps pods from what is recommended.

@@ -54,8 +54,11 @@ func Action(do string) string {
 	return facts.DoSkip
 }
 
-// Acts reports whether an outcome of pod.update changes the pod.
-func Acts(do string) bool { return do == facts.DoEvict || do == facts.DoInPlace }
+// Acts reports whether an outcome of pod.update or pod.unboost changes the pod.
+func Acts(do string) bool { return do == facts.DoEvict || Resizes(do) }
+
+// Resizes reports whether an outcome of pod.update or pod.unboost resizes the pod in place.
+func Resizes(do string) bool { return do == facts.DoInPlace || do == facts.DoInPlaceCPU }
 
 // CarriedOut updates a group after a pod of it was evicted or resized, as do says.
 func CarriedOut(do string, pod *corev1.Pod, group *facts.Group) {

@@ -19,7 +19,7 @@ func ShadowDifferences(shadow *engine.Plan, r Request, assessed *Pod, enforced e
 	if order, other := assessed.Priority, tried.Priority; other.First != order.First || cmp.Compare(other.Then, order.Then) != 0 {
 		differs = append(differs, fmt.Sprintf("order (%d, %g) → (%d, %g)", order.First, order.Then, other.First, other.Then))
 	}
-	if verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
+	if Acts(verdict.Do) {
 		differs = append(differs, facts.ChangeDifferences(assessed.Change, tried.Change)...)
 	}
 	return differs

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -49,7 +50,7 @@ func (t *tally) postpone(pod types.UID, reason string) {
 
 // candidate counts the first decision on a pod, before others changed the budget.
 func (t *tally) candidate(verdict engine.Verdict) {
-	if verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace {
+	if podupdate.Acts(verdict.Do) {
 		t.candidates++
 	}
 }

@@ -164,7 +164,7 @@ func (r *run) reportHeld(ctx context.Context, w *workload, groups map[target.Key
 			continue
 		}
 		wanted[c.Owner] = wanted[c.Owner] || c.verdict.Do != facts.DoSkip
-		if c.verdict.Do != facts.DoEvict && c.verdict.Do != facts.DoInPlace && r.breaker.Held(c.Owner) == "" {
+		if !podupdate.Acts(c.verdict.Do) && r.breaker.Held(c.Owner) == "" {
 			without := *c.group
 			without.Unchanged, without.UnchangedAge = 0, 0
 			if other := c.Decide(w.rules.Plan, without, nil); other.Do == facts.DoEvict {

@@ -157,16 +157,13 @@ func (b *Controller) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.Verti
 			remaining = boost.Remaining
 		}
 	}
-	switch verdict.Do {
-	case facts.DoInPlace, facts.DoInPlaceCPU:
-		if verdict.Do == facts.DoInPlaceCPU {
-			p.Change = p.Change.WithoutMemory(pod)
-		}
+	switch {
+	case podupdate.Resizes(verdict.Do):
+		p.Change = podupdate.ChangeOf(p, verdict)
 		return b.end(ctx, p, remaining, verdict, counters.Of(v, len(beside)), log)
-	case facts.DoWait:
-		if !over && remaining > 0 {
-			return again{after: remaining + slack}
-		}
+	case verdict.Do == facts.DoWait && !over && remaining > 0:
+		return again{after: remaining + slack}
+	case verdict.Do == facts.DoWait:
 		return again{backOff: true}
 	}
 	return again{}
@@ -181,7 +178,7 @@ func (b *Controller) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.G
 	defer b.mu.Unlock()
 	group.Disrupted += b.disrupted(p.PodState.Pod, beside)
 	verdict := p.DecideUnboost(plan, *group, nil)
-	if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
+	if podupdate.Resizes(verdict.Do) {
 		if b.sent == nil {
 			b.sent = map[client.ObjectKey]sentResize{}
 		}
