@@ -126,11 +126,7 @@ func (r *replay) evict(v *liveVPA, one *look, g *group, verdict engine.Verdict, 
 		if w := r.in.slots[one.slot].workload; r.obstacle[w] == nil {
 			r.obstacle[w] = &Obstacle{answer.Rule, why}
 		}
-		to, counts := remembered.RefusedTo{Owner: g.owner}, answer.Do == facts.DoBackOffWorkload
-		if answer.Do == facts.DoBackOff {
-			to, counts = remembered.RefusedTo{Pod: pod.UID}, true
-		}
-		if counts {
+		if to, counts := remembered.RefusedBy(answer.Do, g.owner, pod.UID); counts {
 			r.backOffs.Evictions.Add(to, facts.RefusedBudget, why, now)
 			g.Evictions, _ = r.backOffs.Of(remembered.RefusedTo{Owner: g.owner}, now)
 		}
@@ -213,7 +209,7 @@ func (r *replay) unboost(now time.Time) {
 		one, w := r.look(i, v, now), r.in.slots[i].workload
 		n := pods[w]
 		verdict := one.DecideUnboost(v.chosen.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: done[w]}, nil)
-		if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
+		if podupdate.Resizes(verdict.Do) {
 			done[w]++
 			r.resize(v, one, verdict, now)
 		}

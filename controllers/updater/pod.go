@@ -144,13 +144,7 @@ func (r *run) backOffResizes(w *workload, c *candidate) {
 func (r *run) about(w *workload, c *candidate, refused facts.RefusedRequest) (to remembered.RefusedTo, counts bool) {
 	verdict := facts.DecideRefused(w.rules.Plan, refused)
 	policy.Report(c.log(), "refusal not counted", verdict.Err)
-	switch verdict.Do {
-	case facts.DoBackOff:
-		return remembered.RefusedTo{Pod: c.request.Pod.UID}, true
-	case facts.DoBackOffWorkload:
-		return remembered.RefusedTo{Owner: c.Owner}, true
-	}
-	return remembered.RefusedTo{}, false
+	return remembered.RefusedBy(verdict.Do, c.Owner, c.request.Pod.UID)
 }
 
 // evict evicts a pod.

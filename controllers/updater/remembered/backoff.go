@@ -22,6 +22,18 @@ type RefusedTo struct {
 	Pod   types.UID
 }
 
+// RefusedBy says what a refused request counts against, by the outcome of pod.refused: the pod, or
+// all pods of its direct owner. counts is false if the refusal is not remembered.
+func RefusedBy(do string, owner target.Key, pod types.UID) (to RefusedTo, counts bool) {
+	switch do {
+	case facts.DoBackOff:
+		return RefusedTo{Pod: pod}, true
+	case facts.DoBackOffWorkload:
+		return RefusedTo{Owner: owner}, true
+	}
+	return RefusedTo{}, false
+}
+
 type backOff struct {
 	facts.Refusals           // but for their age
 	last           time.Time // the cycle of the last one
