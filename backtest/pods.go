@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/poddefaults"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -181,7 +182,7 @@ func (r *replay) oom(slot int, c *liveContainer, at, wanted int64) {
 	pod := p.pod.DeepCopy() // assessments may still hold the other one
 	status := &pod.Status.ContainerStatuses[c.index]
 	status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-		Reason: "OOMKilled", ExitCode: 137, StartedAt: stamp(c.started), FinishedAt: stamp(at),
+		Reason: facts.ReasonOOMKilled, ExitCode: 137, StartedAt: stamp(c.started), FinishedAt: stamp(at),
 	}
 	status.State.Running = &corev1.ContainerStateRunning{StartedAt: stamp(at)}
 	status.RestartCount++

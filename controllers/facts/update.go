@@ -152,14 +152,15 @@ var killedSchema = lang.Bind("OutOfMemory",
 func (s *PodState) outOfMemory(container string) *lang.Record {
 	for i := range s.Pod.Status.ContainerStatuses {
 		status := &s.Pod.Status.ContainerStatuses[i]
-		if end := status.LastTerminationState.Terminated; status.Name == container && end != nil && end.Reason == reasonOOMKilled {
+		if end := status.LastTerminationState.Terminated; status.Name == container && end != nil && end.Reason == ReasonOOMKilled {
 			return killedSchema.Of(killed{end, s.Now})
 		}
 	}
 	return nil
 }
 
-const reasonOOMKilled = "OOMKilled"
+// ReasonOOMKilled is the reason that kubelets give for a container that was killed for its memory.
+const ReasonOOMKilled = "OOMKilled"
 
 // Admit runs pod.admit: whether admission changes new pods of the VPA.
 func (s *PodState) Admit(plan *engine.Plan, trace *engine.Trace) engine.Verdict {

@@ -3,11 +3,9 @@ package oom
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
-
-// killed is the reason that kubelets give for a container that was killed for its memory.
-const killed = "OOMKilled"
 
 // FromPod returns the containers of a pod that were killed for their memory between two states of
 // it (UPSTREAM.md §2.10):
@@ -83,7 +81,9 @@ func FromFirst(pod *corev1.Pod) []model.OOM {
 	return out
 }
 
-func forMemory(end *corev1.ContainerStateTerminated) bool { return end != nil && end.Reason == killed }
+func forMemory(end *corev1.ContainerStateTerminated) bool {
+	return end != nil && end.Reason == facts.ReasonOOMKilled
+}
 
 func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 	for i := range pod.Status.ContainerStatuses {

@@ -9,8 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
+
+const killed = facts.ReasonOOMKilled
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
