@@ -5,6 +5,7 @@ import (
 
 	"github.com/celvpa/celvpa/explain"
 	"github.com/celvpa/celvpa/markup"
+	"github.com/celvpa/celvpa/simulate"
 )
 
 // bars writes usage beside request, target and bounds: a table whose last column draws them on one scale.
@@ -37,7 +38,7 @@ func bars(w *writer, a explain.Amounts, having map[place]*held) {
 	for _, c := range requests {
 		name := "request now"
 		if len(requests) > 1 {
-			name += ", " + plural(c.pods, "pod")
+			name += ", " + simulate.Counted(c.pods, "pod")
 		}
 		w.dot(s, a.Target, name, c.value, "request")
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/celvpa/celvpa/explain"
+	"github.com/celvpa/celvpa/simulate"
 )
 
 // place is a field of a container, or of the pod as a whole.
@@ -43,7 +44,7 @@ func (c *counts) brief() string {
 	if len(*c) == 1 {
 		return cmp.Or((*c)[0].value, "unset")
 	}
-	return plural(len(*c), "value")
+	return simulate.Counted(len(*c), "value")
 }
 
 // podsHaving sums up the pods.

@@ -7,6 +7,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/explain"
 	"github.com/celvpa/celvpa/markup"
+	"github.com/celvpa/celvpa/simulate"
 )
 
 // open is how many containers are unfolded, on paper too.
@@ -193,22 +194,15 @@ func podAmounts(w *writer, a explain.Amounts, having map[place]*held, which func
 		for _, c := range which(h).top(3) {
 			of := field[:len(field)-2] // request, limit
 			if len(*which(h)) > 1 {
-				of += ", " + plural(c.pods, "pod")
+				of += ", " + simulate.Counted(c.pods, "pod")
 			}
 			w.amount(of, c.value, "unset")
 		}
 		if n := len(*which(h)) - 3; n > 0 {
-			w.Put("<p class=\"more\">and {}</p>", plural(n, "other value"))
+			w.Put("<p class=\"more\">and {}</p>", simulate.Counted(n, "other value"))
 		}
 	}
 	if !any {
 		w.Put("<p class=\"none\">No pod is known.</p>")
 	}
-}
-
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return strconv.Itoa(n) + " " + what
 }

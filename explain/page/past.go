@@ -7,6 +7,7 @@ import (
 
 	"github.com/celvpa/celvpa/explain"
 	"github.com/celvpa/celvpa/markup"
+	"github.com/celvpa/celvpa/simulate"
 )
 
 // mark is something that happened.
@@ -50,7 +51,7 @@ func decisions(w *writer, r *explain.Report) {
 				w.Put("<ul class=\"plain\">")
 				for i, c := range d.Changes {
 					if i == markup.Shown {
-						w.Put("<li>and {}</li>", plural(len(d.Changes)-markup.Shown, "other change"))
+						w.Put("<li>and {}</li>", simulate.Counted(len(d.Changes)-markup.Shown, "other change"))
 						break
 					}
 					w.Put("<li>{}</li>", c)
@@ -86,7 +87,7 @@ func events(w *writer, r *explain.Report) {
 			w.Time(e.Time)
 			w.Put("<small>{}", away(e.Time, r.Now))
 			if e.Count > 1 {
-				w.Put(", {}", plural(e.Count, "time"))
+				w.Put(", {}", simulate.Counted(e.Count, "time"))
 			}
 			w.Put("</small></td>")
 			w.Cells(e.Type, e.Object, e.Reason, e.Message)
@@ -95,7 +96,7 @@ func events(w *writer, r *explain.Report) {
 		w.EndTable()
 	})
 	if r.EventsCut > 0 {
-		w.Put("<p class=\"more\">{} left out.</p>\n", plural(r.EventsCut, "older event"))
+		w.Put("<p class=\"more\">{} left out.</p>\n", simulate.Counted(r.EventsCut, "older event"))
 	}
 }
 
@@ -123,7 +124,7 @@ func lanes(w *writer, caption, what string, marks []mark, now time.Time) {
 				n++
 			}
 		}
-		w.Put("<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"plot\"><svg width=\"100%\" height=\"22\" aria-hidden=\"true\"><line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"11\" y2=\"11\"/>", name, plural(n, "time"))
+		w.Put("<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"plot\"><svg width=\"100%\" height=\"22\" aria-hidden=\"true\"><line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"11\" y2=\"11\"/>", name, simulate.Counted(n, "time"))
 		left := points
 		for _, m := range slices.Backward(marks) {
 			if m.lane == name && !m.at.IsZero() && left > 0 {

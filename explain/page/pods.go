@@ -9,6 +9,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/explain"
 	"github.com/celvpa/celvpa/markup"
+	"github.com/celvpa/celvpa/simulate"
 )
 
 // traced is how many pods have their rules written out.
@@ -71,7 +72,7 @@ func pod(w *writer, p explain.Pod) {
 		w.Put("<ul class=\"plain\">")
 		for i, c := range p.Change {
 			if i == markup.Shown {
-				w.Put("<li>and {}</li>", plural(len(p.Change)-markup.Shown, "other change"))
+				w.Put("<li>and {}</li>", simulate.Counted(len(p.Change)-markup.Shown, "other change"))
 				break
 			}
 			w.Put("<li>{}</li>", c.String())
@@ -115,6 +116,6 @@ func steps(w *writer, of string, list []engine.Step) {
 	}
 	w.EndTable()
 	if n := len(list) - most; n > 0 {
-		w.Put("<p class=\"more\">{} left out.</p>\n", plural(n, "more rule"))
+		w.Put("<p class=\"more\">{} left out.</p>\n", simulate.Counted(n, "more rule"))
 	}
 }
