@@ -2,9 +2,7 @@ package simulate
 
 import (
 	"context"
-	"maps"
 	"math/big"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -213,7 +211,7 @@ func (x *comparison) impactOf(i int, pods []*corev1.Pod) *VPAImpact {
 	before, after := x.sides[0], x.sides[1]
 	v := after.updates.inOrder[i]
 	out := &VPAImpact{VPA: v.key(), Pods: []PodImpact{}, impact: new(big.Int)}
-	out.Recommendation = targetChanges(before.updates.inOrder[i].Status.Recommendation, v.Status.Recommendation)
+	out.Recommendation = recommender.TargetChanges(before.updates.inOrder[i].Status.Recommendation, v.Status.Recommendation)
 	known := map[string]*admissionChange{}
 	for _, pod := range pods {
 		change := x.admission(pod, known)
@@ -258,8 +256,8 @@ func (x *comparison) admission(pod *corev1.Pod, known map[string]*admissionChang
 	out := &admissionChange{requests: difference(requestsOf(before.pod), requestsOf(after.pod))}
 	for i := range created.Spec.Containers {
 		was, is, name := &before.pod.Spec.Containers[i].Resources, &after.pod.Spec.Containers[i].Resources, created.Spec.Containers[i].Name
-		out.resources = append(out.resources, changesOf(name, "requests", was.Requests, is.Requests)...)
-		out.resources = append(out.resources, changesOf(name, "limits", was.Limits, is.Limits)...)
+		out.resources = append(out.resources, answers.ChangesOf(name, "requests", was.Requests, is.Requests)...)
+		out.resources = append(out.resources, answers.ChangesOf(name, "limits", was.Limits, is.Limits)...)
 	}
 	var none corev1.ResourceRequirements
 	was, is := before.pod.Spec.Resources, after.pod.Spec.Resources
@@ -269,29 +267,13 @@ func (x *comparison) admission(pod *corev1.Pod, known map[string]*admissionChang
 	if is == nil {
 		is = &none
 	}
-	out.resources = append(out.resources, changesOf("", "requests", was.Requests, is.Requests)...)
-	out.resources = append(out.resources, changesOf("", "limits", was.Limits, is.Limits)...)
+	out.resources = append(out.resources, answers.ChangesOf("", "requests", was.Requests, is.Requests)...)
+	out.resources = append(out.resources, answers.ChangesOf("", "limits", was.Limits, is.Limits)...)
 	if before.refusal != after.refusal {
 		out.refusal = &Answers{Before: before.refusal, After: after.refusal}
 	}
 	if shared {
 		known[key] = out
-	}
-	return out
-}
-
-// targetChanges lists the targets that differ, by container.
-func targetChanges(before, after *vpav1.RecommendedPodResources) (out []answers.Change) {
-	was, is := recommender.Targets(before), recommender.Targets(after)
-	names := map[string]bool{}
-	for name := range was {
-		names[name] = true
-	}
-	for name := range is {
-		names[name] = true
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, changesOf(name, "target", was[name], is[name])...)
 	}
 	return out
 }

@@ -170,26 +170,6 @@ func scaled(q resource.Quantity, scale resource.Scale) *big.Int {
 	return big.NewInt(q.ScaledValue(scale))
 }
 
-// changesOf lists the amounts that differ between two lists of resources.
-func changesOf(container, field string, before, after corev1.ResourceList) (out []answers.Change) {
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		from, had := before[name]
-		to, has := after[name]
-		if had == has && from.Cmp(to) == 0 {
-			continue
-		}
-		one := answers.Change{Container: container, Field: field + "." + string(name), To: "unset"}
-		if had {
-			one.From = from.String()
-		}
-		if has {
-			one.To = to.String()
-		}
-		out = append(out, one)
-	}
-	return out
-}
-
 // sort puts the VPAs with the largest impact first: the sum over their pods of how much requests
 // change, a core counting as 4 GiB; then those with more pods that change; then by name.
 func (i *Impact) sort() {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -67,7 +69,31 @@ type Change struct {
 	Container string `json:"container,omitempty"` // empty = the pod as a whole
 	Field     string `json:"field"`               // e.g. requests.cpu
 	From      string `json:"from,omitempty"`      // empty = unset
-	To        string `json:"to"`
+	To        string `json:"to"`                  // Unset where it is removed
+}
+
+// Unset is what an amount changes to that is removed.
+const Unset = "unset"
+
+// ChangesOf lists the changes between two lists of CPU and memory, such as the requests of a
+// container; the resource is the end of the field.
+func ChangesOf(container, field string, before, after corev1.ResourceList) (out []Change) {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		from, had := before[name]
+		to, has := after[name]
+		if had == has && from.Cmp(to) == 0 {
+			continue
+		}
+		one := Change{Container: container, Field: field + "." + string(name), To: Unset}
+		if had {
+			one.From = from.String()
+		}
+		if has {
+			one.To = to.String()
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 // String describes the change.
@@ -76,7 +102,7 @@ func (c Change) String() string {
 	if c.Container != "" {
 		what = "container " + c.Container
 	}
-	return fmt.Sprintf("%s: %s %s → %s", what, c.Field, cmp.Or(c.From, "unset"), c.To)
+	return fmt.Sprintf("%s: %s %s → %s", what, c.Field, cmp.Or(c.From, Unset), c.To)
 }
 
 // ParseChange reads what String has written, whatever follows it; ok is false for other texts.
@@ -86,7 +112,7 @@ func ParseChange(text string) (c Change, ok bool) {
 		return c, false
 	}
 	c = Change{Container: m[1], Field: m[2], From: m[3], To: m[4]}
-	if c.From == "unset" {
+	if c.From == Unset {
 		c.From = ""
 	}
 	return c, true

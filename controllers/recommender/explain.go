@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/decisions"
 	"github.com/celvpa/celvpa/controllers/facts"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -19,19 +19,23 @@ import (
 // it, and keeps the decision.
 func (r *Recommender) explain(u *Update) {
 	w := u.Workload
-	log, before := r.log(w), Targets(w.VPA.Status.Recommendation)
-	if (!log.Enabled() && !r.Decisions.Enabled()) || w.Chosen.Plan == nil || equality.Semantic.DeepEqual(before, Targets(u.Status.Recommendation)) {
+	log := r.log(w)
+	if (!log.Enabled() && !r.Decisions.Enabled()) || w.Chosen.Plan == nil {
+		return
+	}
+	changes := TargetChanges(w.VPA.Status.Recommendation, u.Status.Recommendation)
+	if len(changes) == 0 {
 		return
 	}
 	result := r.recommend(w, w.model.View(r.cluster.Settings()), true)
-	changed := targetChanges(before, Targets(u.Status.Recommendation), &result)
+	changed := result.explaining(changes)
 	for _, c := range changed {
-		if c.Container != "" && c.To != unset {
-			log.Info("recommendation changed", "container", c.Container, "resource", c.Field,
+		if c.Container != "" && c.To != answers.Unset {
+			log.Info("recommendation changed", "container", c.Container, "resource", c.resource(),
 				"from", cmp.Or(c.From, "none"), "to", c.To, "rule", c.step.Path(), "at", c.step.At)
 		}
 	}
-	if !r.Decisions.Enabled() || len(changed) == 0 {
+	if !r.Decisions.Enabled() {
 		return
 	}
 	decision := answers.Decision{
@@ -40,7 +44,6 @@ func (r *Recommender) explain(u *Update) {
 	}
 	for _, c := range changed {
 		decision.Rule = cmp.Or(decision.Rule, c.rule())
-		c.Field = "target." + c.Field
 		text := c.String()
 		if rule := c.rule(); rule != "" {
 			text += " by " + rule
@@ -50,14 +53,27 @@ func (r *Recommender) explain(u *Update) {
 	r.Decisions.Add(types.NamespacedName{Namespace: w.VPA.Namespace, Name: w.VPA.Name}, decision)
 }
 
-// unset is what a target changes to that is withdrawn.
-const unset = "unset"
+// TargetChanges lists how targets change, by container, those of the pod as a whole first.
+func TargetChanges(before, after *vpav1.RecommendedPodResources) (out []answers.Change) {
+	was, is := targetsOf(before), targetsOf(after)
+	names := slices.Concat(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is)))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		out = append(out, answers.ChangesOf(name, ofTarget, was[name], is[name])...)
+	}
+	return out
+}
 
-// targetChange is a change of the target of one resource, which is its field.
+// ofTarget begins the fields of changed targets.
+const ofTarget = "target"
+
+// targetChange is a change of the target of one resource.
 type targetChange struct {
 	answers.Change
 	step engine.Step // that set it; empty when it is withdrawn
 }
+
+func (c *targetChange) resource() string { return strings.TrimPrefix(c.Field, ofTarget+".") }
 
 func (c *targetChange) rule() string {
 	if c.step.Rule == "" {
@@ -66,27 +82,13 @@ func (c *targetChange) rule() string {
 	return c.step.Path()
 }
 
-// targetChanges lists how targets changed, by container, that of the pod as a whole first. result is what
-// they were made from.
-func targetChanges(from, to map[string]corev1.ResourceList, result *Result) (out []targetChange) {
-	names := slices.Concat(slices.Collect(maps.Keys(from)), slices.Collect(maps.Keys(to)))
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		for _, resource := range facts.ScaledResources {
-			old, had := from[name][resource]
-			now, has := to[name][resource]
-			if had == has && old.Cmp(now) == 0 {
-				continue
-			}
-			c := targetChange{Change: answers.Change{Container: name, Field: string(resource), To: unset}}
-			if had {
-				c.From = old.String()
-			}
-			if has {
-				c.To = now.String()
-				c.step, _ = result.last(name, resource)
-			}
-			out = append(out, c)
+// explaining adds the steps that set the targets to changes that were made from the result.
+func (r *Result) explaining(changes []answers.Change) []targetChange {
+	out := make([]targetChange, len(changes))
+	for i, c := range changes {
+		out[i].Change = c
+		if c.To != answers.Unset {
+			out[i].step, _ = r.last(c.Container, out[i].resource())
 		}
 	}
 	return out
@@ -94,15 +96,15 @@ func targetChanges(from, to map[string]corev1.ResourceList, result *Result) (out
 
 // last is the step that set the target of a container, empty for the pod as a whole: one of the
 // pod's bounds, else one of its own.
-func (r *Result) last(container string, resource corev1.ResourceName) (step engine.Step, ok bool) {
+func (r *Result) last(container, resource string) (step engine.Step, ok bool) {
 	for _, e := range r.Explained {
 		switch e.Container {
 		case container:
-			if step, ok = e.Trace.Last("target", "now."+string(resource)); container == "" {
+			if step, ok = e.Trace.Last("target", "now."+resource); container == "" {
 				return step, ok
 			}
 		case "":
-			if of, shared := e.Trace.Last(container, "target."+string(resource)); shared {
+			if of, shared := e.Trace.Last(container, ofTarget+"."+resource); shared {
 				step, ok = of, true
 			}
 		}

@@ -215,12 +215,12 @@ func hasRecommendation(r *vpav1.RecommendedPodResources) bool {
 // urgent reports whether a status differs in more than the bounds and the observed generation.
 func urgent(before, after *vpav1.VerticalPodAutoscalerStatus) bool {
 	return !equality.Semantic.DeepEqual(before.Conditions, after.Conditions) ||
-		!equality.Semantic.DeepEqual(Targets(before.Recommendation), Targets(after.Recommendation))
+		!equality.Semantic.DeepEqual(targetsOf(before.Recommendation), targetsOf(after.Recommendation))
 }
 
-// Targets are the targets of a recommendation by container, that of the pod as a whole under the
+// targetsOf are the targets of a recommendation by container, that of the pod as a whole under the
 // empty name.
-func Targets(r *vpav1.RecommendedPodResources) map[string]corev1.ResourceList {
+func targetsOf(r *vpav1.RecommendedPodResources) map[string]corev1.ResourceList {
 	out := map[string]corev1.ResourceList{}
 	if r == nil {
 		return out
