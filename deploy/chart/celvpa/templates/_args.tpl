@@ -69,4 +69,10 @@
 {{- else if eq .values.mutatingWebhookConfiguration.failurePolicy "Fail" }}
 - --webhook-failure-policy-fail
 {{- end }}
+{{- /* VPAs are checked against the interval of the updater. */}}
+{{- range .root.Values.updater.extraArgs }}
+{{- if hasPrefix "--updater-interval=" . }}
+- {{ . }}
+{{- end }}
+{{- end }}
 {{- end -}}
