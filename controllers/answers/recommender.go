@@ -47,7 +47,7 @@ type Usage struct {
 	Percentiles []Percentile `json:"percentiles,omitempty"` // lowest first
 	Last        string       `json:"last,omitempty"`        // newest sample of any pod, a quantity; of memory its window's peak
 	// Falls says when the target drops if the usage of each pod stays as it was last: the next drop,
-	// and the last one within 8 days if that is another.
+	// and the last one if that is another, for as long ahead as usage is remembered.
 	Falls []Fall `json:"falls,omitempty"`
 }
 

@@ -65,7 +65,16 @@ type Window struct {
 	MaxMemory  int64         // of a sample, in bytes; 0 = no limit
 }
 
-// DefaultWindow is upstream's (UPSTREAM.md §2.9, §8), except that upstream ignores clock skew.
+// Length is how long history without new samples is kept: all windows together.
+func (w Window) Length() time.Duration {
+	if w.Count > int64(1<<62)/int64(w.Interval) {
+		return 1 << 62
+	}
+	return time.Duration(w.Count) * w.Interval
+}
+
+// DefaultWindow is what counts where rules set nothing that can be used, and until they are known.
+// It is upstream's (UPSTREAM.md §2.9, §8), except that upstream ignores clock skew.
 func DefaultWindow() Window {
 	return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true, ClockSkew: time.Hour}
 }

@@ -12,9 +12,6 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// horizon is how far falls are predicted: upstream's default for how long usage is remembered.
-const horizon = 8 * 24 * time.Hour
-
 // outlook is what the rules will recommend for one of several containers if the usage of each pod
 // stays as it was last.
 type outlook struct {
@@ -32,12 +29,14 @@ type prediction struct {
 	milli, bytes int64 // of the target; -1 = unset
 }
 
-// predict adds the falls of the targets of a container that is scaled, one of several.
+// predict adds the falls of the targets of a container that is scaled, one of several, for as long as
+// its usage is remembered without new samples.
 func (x *snapshot) predict(out *answers.Container, containers int, now time.Time, step time.Duration) {
 	usage, _ := x.usage(out.Name)
 	o := &outlook{effective: x.effective[out.Name], vpa: x.vpa, usage: usage, containers: containers, seen: map[int]prediction{},
 		forecast: model.NewForecast(usage.Aggregate, x.live[out.Name], now, step)}
-	steps := int(horizon / step)
+	window, _ := facts.WindowFor(o.plan, out.Name, o.record, nil) // Govern reports what fails
+	steps := int(window.Length() / step)
 	if o.forecast.HasCPU() {
 		out.CPU.Falls = o.falls(steps, corev1.ResourceCPU, func(p prediction) int64 { return p.milli })
 	}

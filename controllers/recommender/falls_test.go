@@ -12,10 +12,14 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
+
+// horizon is how far falls are predicted by the shipped rules.
+var horizon = facts.DefaultWindow().Length()
 
 // TestWhyATargetDoesNotComeDown lets usage stay as it is for as long as falls are predicted, and
 // compares when targets really drop.
@@ -123,6 +127,32 @@ func TestNothingFallsWithoutUsageThatGoesOn(t *testing.T) {
 	require.Empty(t, one.CPU.Falls, "no sample follows")
 	require.Empty(t, one.CPU.Last)
 	require.Equal(t, "3027m", percentOf(one.CPU, "90"))
+}
+
+// TestFallsArePredictedForAsLongAsUsageIsRemembered: they were for eight days, whatever a VPA says.
+func TestFallsArePredictedForAsLongAsUsageIsRemembered(t *testing.T) {
+	falls := func(days int64) []answers.Fall {
+		w := newWorld(t, policy.Options{Gates: map[string]bool{"PerVPAConfig": true}})
+		w.edit(func(v *vpav1.VerticalPodAutoscaler) {
+			v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "*", MemoryAggregationIntervalCount: &days}}}
+		})
+		id := w.pod("p", "a")
+		for n := range 48 * 60 {
+			w.cpu(id, "a", 3000, time.Duration(n)*time.Minute)
+		}
+		w.cpu(id, "a", 1, 48*time.Hour)
+		return w.explained(start.Add(48 * time.Hour)).Containers[0].CPU.Falls
+	}
+	month := falls(30)
+	require.NotEmpty(t, month)
+	last := month[len(month)-1]
+	require.Equal(t, "25m", last.Target)
+	require.Equal(t, month, falls(8))
+	days := int64(last.At.Sub(start.Add(48*time.Hour)) / (24 * time.Hour))
+	require.Positive(t, days)
+	for _, f := range falls(days) {
+		require.True(t, f.At.Before(last.At), "usage is forgotten by then")
+	}
 }
 
 // BenchmarkExplain is of a VPA of one container with 100 pods, whose targets fall.

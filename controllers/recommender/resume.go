@@ -15,7 +15,7 @@ import (
 // resume restores what the checkpoint of a container holds besides its histograms. What cannot be
 // used is logged, and the histograms count alone.
 func (s *State) resume(w *Workload, c *vpav1.VerticalPodAutoscalerCheckpoint, now time.Time) {
-	container, window := c.Spec.ContainerName, facts.DefaultWindow()
+	container, window := c.Spec.ContainerName, s.cluster.Window()
 	if w.Chosen.Plan != nil {
 		s.contained(w, "reading its memory windows", func() {
 			e := s.effective(w, container)

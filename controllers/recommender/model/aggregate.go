@@ -86,5 +86,5 @@ func (a *Aggregate) expired(now time.Time) bool {
 	if a.Samples == 0 {
 		since = a.created
 	}
-	return now.Sub(since) >= length(a.Window)
+	return now.Sub(since) >= a.Window.Length()
 }

@@ -51,6 +51,9 @@ func (c *Cluster) SetWindow(w facts.Window) {
 	}
 }
 
+// Window is that of containers without a workload.
+func (c *Cluster) Window() facts.Window { return c.window }
+
 // Settings are those that the cluster was made with.
 func (c *Cluster) Settings() Settings { return c.settings }
 

@@ -2,17 +2,7 @@ package model
 
 import (
 	"time"
-
-	"github.com/celvpa/celvpa/controllers/facts"
 )
-
-// length is how long history without new samples is kept.
-func length(w facts.Window) time.Duration {
-	if w.Count > int64(1<<62)/int64(w.Interval) {
-		return 1 << 62
-	}
-	return time.Duration(w.Count) * w.Interval
-}
 
 // container is the state of one container of one pod between samples.
 type container struct {

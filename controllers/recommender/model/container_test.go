@@ -91,7 +91,7 @@ func TestAWindowMayBeShorter(t *testing.T) {
 	require.Equal(t, noon.Add(2*time.Hour), c.windowEnd)
 	require.True(t, c.tooOld(noon.Add(29*time.Minute)))
 	require.False(t, c.tooOld(noon.Add(30*time.Minute)))
-	require.Equal(t, 8*time.Hour, length(w))
+	require.Equal(t, 8*time.Hour, w.Length())
 	w.Count = 1 << 62
-	require.Greater(t, length(w), 100*365*24*time.Hour, "lengths do not wrap around")
+	require.Greater(t, w.Length(), 100*365*24*time.Hour, "lengths do not wrap around")
 }

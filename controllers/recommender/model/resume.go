@@ -204,7 +204,7 @@ func readPod(p *vpav1.CheckpointPod, lastCPU time.Time, window facts.Window, now
 // LatestWindow is later than any memory window ends, even if windows were made shorter meanwhile:
 // all that count together.
 func LatestWindow(window facts.Window, now time.Time) time.Time {
-	return now.Add(window.ClockSkew).Add(length(window))
+	return now.Add(window.ClockSkew).Add(window.Length())
 }
 
 // LimitReference keeps restored memory from weighing more than any new sample would: a reference
