@@ -15,6 +15,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/explain/ask"
 )
 
@@ -25,9 +26,13 @@ type Options struct {
 	Ask func(ctx context.Context, namespace, name string) (*ask.Result, error)
 	// Simulate computes what the processes would say; nil = do not.
 	Simulate func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (Simulated, error)
-	// Admits reports whether a VPA changes new pods, by the rules; nil = it does.
-	Admits func(v *vpav1.VerticalPodAutoscaler) bool
-	Now    time.Time
+	// Rules are those that the processes are taken to run, with the RuleOverlays of the cluster, for what
+	// no process tells: whether a VPA changes new pods, which policy a container has, and which VPA of a
+	// target comes first; nil = unknown.
+	Rules *compile.Rulebook
+	// Unknown is what could not be found out about the rules.
+	Unknown []string
+	Now     time.Time
 }
 
 // Simulated is what the same rules say outside of the processes, about what they can be asked there.
@@ -39,7 +44,7 @@ type Simulated struct {
 
 // Explain reports on a subject. The error says why there is no report.
 func Explain(ctx context.Context, o Options, s Subject) (*Report, error) {
-	of, err := find(ctx, o.Client, s)
+	of, err := find(ctx, o.Client, s, orderBy(o.Rules))
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +100,12 @@ func (o *Options) about(ctx context.Context, of *found) (*Report, *answers.Updat
 		}
 	}()
 	around := gather(ctx, o.Client, v)
-	around.recommendsOnly = o.Admits != nil && !o.Admits(v)
+	around.ruledBy(o.Rules)
 	<-asked
 	if wrong != nil {
 		return nil, nil, wrong
 	}
-	r.Unknown = append(r.Unknown, told.Unknown...)
+	r.Unknown = append(slices.Clone(o.Unknown), told.Unknown...)
 	if (told.Recommender == nil || told.Updater == nil) && o.Simulate != nil {
 		r.simulate(ctx, *o, v, told)
 	}
@@ -119,7 +124,11 @@ func (r *Report) simulate(ctx context.Context, o Options, v *vpav1.VerticalPodAu
 	if err != nil {
 		r.Unknown = append(r.Unknown, fmt.Sprintf("what the rules of this program say: %v", err))
 	}
-	r.Unknown = append(r.Unknown, made.Notes...)
+	for _, note := range made.Notes {
+		if !slices.Contains(r.Unknown, note) { // both read RuleOverlays
+			r.Unknown = append(r.Unknown, note)
+		}
+	}
 	if told.Recommender == nil && made.Recommender != nil {
 		told.Recommender = made.Recommender
 		r.Unknown = append(r.Unknown, "the usage since the last checkpoints: the recommender could not be asked, so its numbers are computed from checkpoints by the rules of this program")
@@ -167,7 +176,7 @@ func (r *Report) compose(around *objects, told *ask.Result) {
 	}
 	r.Findings = append(r.Findings, around.scalerFindings()...)
 	r.Findings = append(r.Findings, around.quotaFindings(r.Pods)...)
-	r.Findings = append(r.Findings, limitFindings(v, r.Pods)...)
+	r.Findings = append(r.Findings, around.limitFindings(r.Pods)...)
 	r.Findings = append(r.Findings, ruleFindings(r.Processes)...)
 	for _, text := range told.Differences {
 		r.Findings = append(r.Findings, finding("processes-differ", "", "let replicas elect a leader (--leader-elect)", "%s", text))

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook"
@@ -29,8 +30,9 @@ type objects struct {
 	// recommendsOnly: admission changes no pod by it, so that neither the webhook nor other autoscalers of
 	// its target matter to it.
 	recommendsOnly bool
-	selector       labels.Selector // of the target's pods; nil = unusable
-	problem        string          // why the target is unusable
+	policies       facts.PolicyRules // which policy a container has; the zero value knows none
+	selector       labels.Selector   // of the target's pods; nil = unusable
+	problem        string            // why the target is unusable
 	pods           []corev1.Pod
 	podsKnown      bool
 	budgets        []policyv1.PodDisruptionBudget

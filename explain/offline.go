@@ -29,7 +29,7 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 	budgets, _ := set.PodDisruptionBudgets()
 	scalers, unreadScalers := set.HPAs()
 	wrong := faults.Join(unplanned, unreadScalers)
-	v, why, several := s.in(list, plan)
+	v, why, several := s.in(list, plan, orderBy(cluster.Rules()))
 	if several != nil {
 		return nil, faults.Join(wrong, several)
 	}
@@ -45,7 +45,8 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 		return r, wrong
 	}
 	r.Subject, r.VPA, r.Target, r.Mode = s.of(v).String(), v.Namespace+"/"+v.Name, TargetText(v), v.Mode()
-	around := &objects{vpa: v, recommendsOnly: !cluster.Admits(v), budgets: budgets, scalers: scalers}
+	around := &objects{vpa: v, budgets: budgets, scalers: scalers}
+	around.ruledBy(cluster.Rules())
 	around.budgets = slices.DeleteFunc(around.budgets, func(b policyv1.PodDisruptionBudget) bool { return b.Namespace != v.Namespace })
 	around.scalers = slices.DeleteFunc(around.scalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool { return h.Namespace != v.Namespace })
 	u := updaterOf(v, list, plan)
@@ -66,8 +67,9 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 }
 
 // in finds the VPA of a subject; why says that none controls it. Both are empty if there is no such
-// subject. The error is that it is in several namespaces.
-func (s *Subject) in(list []*vpav1.VerticalPodAutoscaler, plan *simulate.Plan) (v *vpav1.VerticalPodAutoscaler, why string, err error) {
+// subject. Of several with one target it is the one that controls the pods, or without pods the first by
+// compare. The error is that it is in several namespaces.
+func (s *Subject) in(list []*vpav1.VerticalPodAutoscaler, plan *simulate.Plan, compare order) (v *vpav1.VerticalPodAutoscaler, why string, err error) {
 	here := slices.DeleteFunc(slices.Clone(list), func(v *vpav1.VerticalPodAutoscaler) bool { return s.Namespace != "" && s.Namespace != v.Namespace })
 	if s.Name == "" && len(here) == 1 {
 		return here[0], "", nil
@@ -77,7 +79,9 @@ func (s *Subject) in(list []*vpav1.VerticalPodAutoscaler, plan *simulate.Plan) (
 		var found *vpav1.VerticalPodAutoscaler
 		for _, one := range here {
 			if fits(one) {
-				found = cmp.Or(found, one)
+				if found == nil || compare(one, found) < 0 {
+					found = one
+				}
 				namespaces = append(namespaces, one.Namespace)
 			}
 		}

@@ -81,8 +81,8 @@ type found struct {
 	why string      // no VPA controls it
 }
 
-// find finds the VPA that a subject is, or that controls it.
-func find(ctx context.Context, c client.Client, s Subject) (found, error) {
+// find finds the VPA that a subject is, or that controls it: the first by compare of those with its target.
+func find(ctx context.Context, c client.Client, s Subject, compare order) (found, error) {
 	if s.Name == "" {
 		return findOnly(ctx, c, s)
 	}
@@ -91,24 +91,24 @@ func find(ctx context.Context, c client.Client, s Subject) (found, error) {
 		v, err := findVPA(ctx, c, s)
 		return found{Subject: s.of(v), vpa: v}, err
 	case "Pod":
-		return findByPod(ctx, c, s)
+		return findByPod(ctx, c, s, compare)
 	case "":
 		v, err := findVPA(ctx, c, s)
 		if !isUnknown(err) {
 			return found{Subject: s.of(v), vpa: v}, err
 		}
 		if s.Namespace != "" {
-			if of, failed := findByPod(ctx, c, s); failed == nil || !apierrors.IsNotFound(failed) {
+			if of, failed := findByPod(ctx, c, s, compare); failed == nil || !apierrors.IsNotFound(failed) {
 				return of, failed
 			}
 		}
-		of, failed := findByTarget(ctx, c, s)
+		of, failed := findByTarget(ctx, c, s, compare)
 		if failed != nil || of.vpa != nil {
 			return of, failed
 		}
 		return of, fmt.Errorf("no VerticalPodAutoscaler, pod or target of a VerticalPodAutoscaler is named %s%s%s", s.Name, in(s.Namespace), near(ctx, c, s))
 	}
-	return findByTarget(ctx, c, s)
+	return findByTarget(ctx, c, s, compare)
 }
 
 // findOnly finds the VPA of a namespace that has one only.
@@ -203,7 +203,7 @@ func readError(what string, err error) error {
 }
 
 // findByPod finds the VPA whose target is the topmost controller of a pod.
-func findByPod(ctx context.Context, c client.Client, s Subject) (found, error) {
+func findByPod(ctx context.Context, c client.Client, s Subject, compare order) (found, error) {
 	if s.Namespace == "" {
 		return found{Subject: s}, fmt.Errorf("pods of one name may be in several namespaces: choose one with -n")
 	}
@@ -230,7 +230,7 @@ func findByPod(ctx context.Context, c client.Client, s Subject) (found, error) {
 		}
 		owners = append(owners, *above)
 	}
-	return out.controlledBy(ctx, c, owners)
+	return out.controlledBy(ctx, c, owners, compare)
 }
 
 // maxOwners bounds the walk up.
@@ -255,54 +255,51 @@ func ownerOf(ctx context.Context, c client.Client, namespace string, of metav1.O
 }
 
 // controlledBy finds the VPA that has the last of some owners as its target.
-func (f found) controlledBy(ctx context.Context, c client.Client, owners []metav1.OwnerReference) (found, error) {
+func (f found) controlledBy(ctx context.Context, c client.Client, owners []metav1.OwnerReference, compare order) (found, error) {
 	list, err := vpas(ctx, c, f.Namespace)
 	if err != nil {
 		return f, err
 	}
-	slices.SortStableFunc(list, func(a, b vpav1.VerticalPodAutoscaler) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
-	})
+	top := owners[len(owners)-1]
 	for i, owner := range owners {
-		for j := range list {
-			of := target.Of(&list[j])
-			switch {
-			case of.Kind != owner.Kind || of.Name != owner.Name:
-			case i < len(owners)-1:
-				top := owners[len(owners)-1]
-				f.why = fmt.Sprintf("VerticalPodAutoscaler %s/%s has the target %s %s, which %s %s controls; its target must be the topmost controller",
-					f.Namespace, list[j].Name, of.Kind, of.Name, top.Kind, top.Name)
-			default:
-				f.vpa, f.why = &list[j], ""
-				return f, nil
-			}
+		v := firstWith(list, compare, func(of target.Key) bool { return of.Kind == owner.Kind && of.Name == owner.Name })
+		switch {
+		case v == nil:
+		case i < len(owners)-1:
+			f.why = fmt.Sprintf("VerticalPodAutoscaler %s/%s has the target %s %s, which %s %s controls; its target must be the topmost controller",
+				f.Namespace, v.Name, owner.Kind, owner.Name, top.Kind, top.Name)
+		default:
+			f.vpa, f.why = v, ""
+			return f, nil
 		}
 	}
-	if top := owners[len(owners)-1]; f.why == "" {
+	if f.why == "" {
 		f.why = fmt.Sprintf("no VerticalPodAutoscaler in namespace %s has the target %s %s, the topmost controller of the pod", f.Namespace, top.Kind, top.Name)
 	}
 	return f, nil
 }
 
 // findByTarget finds the VPA that has a workload as its target.
-func findByTarget(ctx context.Context, c client.Client, s Subject) (found, error) {
+func findByTarget(ctx context.Context, c client.Client, s Subject, compare order) (found, error) {
 	list, err := vpas(ctx, c, s.Namespace)
 	if err != nil {
 		return found{Subject: s}, err
 	}
-	var named []*vpav1.VerticalPodAutoscaler
-	for i := range list {
-		of := target.Of(&list[i])
-		if of.Name == s.Name && (s.Kind == "" || strings.EqualFold(of.Kind, s.Kind)) {
-			named = append(named, &list[i])
-		}
-	}
-	if len(named) == 0 {
+	v := firstWith(list, compare, func(of target.Key) bool {
+		return of.Name == s.Name && (s.Kind == "" || strings.EqualFold(of.Kind, s.Kind))
+	})
+	if v == nil {
 		return found{Subject: s, why: fmt.Sprintf("no VerticalPodAutoscaler%s has the target %s%s", in(s.Namespace), strings.TrimSpace(s.Kind+" "+s.Name), near(ctx, c, s))}, nil
 	}
-	slices.SortStableFunc(named, func(a, b *vpav1.VerticalPodAutoscaler) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
-	})
-	v := named[0]
 	return found{Subject: Subject{Kind: target.Of(v).Kind, Name: s.Name, Namespace: v.Namespace}, vpa: v}, nil
+}
+
+// firstWith is the first by compare of the VPAs whose target fits; nil without any.
+func firstWith(list []vpav1.VerticalPodAutoscaler, compare order, fits func(target.Key) bool) (first *vpav1.VerticalPodAutoscaler) {
+	for i := range list {
+		if v := &list[i]; fits(target.Of(v)) && (first == nil || compare(v, first) < 0) {
+			first = v
+		}
+	}
+	return first
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -27,6 +28,7 @@ func api(t *testing.T, objects ...client.Object) client.Client {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, vpav1.AddToScheme(scheme))
+	require.NoError(t, rulesv1alpha1.AddToScheme(scheme))
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Kind} }).
 		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Name} }).
@@ -116,7 +118,7 @@ func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 		{Namespace: "shop", Kind: "rollout", Name: "canary"}: "only",
 		{Name: "only"}: "only",
 	} {
-		got, err := find(t.Context(), c, ask)
+		got, err := find(t.Context(), c, ask, orderBy(nil))
 		require.NoError(t, err, "%+v", ask)
 		require.NotNil(t, got.vpa, "%+v: %s", ask, got.why)
 		require.Equal(t, want, got.vpa.Name, "%+v", ask)
@@ -126,7 +128,7 @@ func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 		{Namespace: "shop", Kind: "Pod", Name: "db-1-x"}:      "VerticalPodAutoscaler shop/inner has the target ReplicaSet db-1, which Deployment db controls",
 		{Namespace: "shop", Kind: "StatefulSet", Name: "web"}: "no VerticalPodAutoscaler in namespace shop has the target StatefulSet web; did you mean web-vpa?",
 	} {
-		got, err := find(t.Context(), c, ask)
+		got, err := find(t.Context(), c, ask, orderBy(nil))
 		require.NoError(t, err, "%+v", ask)
 		require.Nil(t, got.vpa)
 		require.Contains(t, got.why, want)
@@ -137,7 +139,7 @@ func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 		{Name: "web-vpa"}:              "namespaces shop, stage have a VerticalPodAutoscaler web-vpa: choose one with -n",
 		{Kind: "Pod", Name: "web-1-x"}: "choose one with -n",
 	} {
-		_, err := find(t.Context(), c, ask)
+		_, err := find(t.Context(), c, ask, orderBy(nil))
 		require.ErrorContains(t, err, want, "%+v", ask)
 	}
 }

@@ -149,15 +149,12 @@ func classOfAction(action string) string {
 }
 
 // limitFindings say which limits rules set above maxAllowed, which bounds requests only.
-func limitFindings(v *vpav1.VerticalPodAutoscaler, pods []Pod) (out []Finding) {
-	if v.Spec.ResourcePolicy == nil {
-		return nil
-	}
+func (o *objects) limitFindings(pods []Pod) (out []Finding) {
 	told := map[string]bool{}
 	for i := range pods {
 		for _, c := range pods[i].Containers {
 			res, isLimit := strings.CutPrefix(c.Field, "limits.")
-			most, bounded := maxAllowed(v.Spec.ResourcePolicy, c.Container)[corev1.ResourceName(res)]
+			most, bounded := o.maxAllowed(c.Container)[corev1.ResourceName(res)]
 			by := lastStep(pods[i].RunningPod, c.Container, c.Field)
 			if !isLimit || !bounded || by == "" || told[c.Container+c.Field] || !above(c.New, most) {
 				continue
@@ -184,26 +181,6 @@ func limitFindings(v *vpav1.VerticalPodAutoscaler, pods []Pod) (out []Finding) {
 func above(amount string, most resource.Quantity) bool {
 	q, err := quantity.Parse(amount)
 	return err == nil && q.Cmp(most) > 0
-}
-
-// maxAllowed is that of a container, or of the whole pod, which has no name.
-func maxAllowed(p *vpav1.PodResourcePolicy, container string) corev1.ResourceList {
-	if container == "" {
-		if p.PodPolicies == nil {
-			return nil
-		}
-		return p.PodPolicies.MaxAllowed
-	}
-	var all corev1.ResourceList
-	for i := range p.ContainerPolicies {
-		switch c := &p.ContainerPolicies[i]; c.ContainerName {
-		case container:
-			return c.MaxAllowed
-		case vpav1.DefaultContainerResourcePolicy:
-			all = c.MaxAllowed
-		}
-	}
-	return all
 }
 
 // lastStep is the rule that set a field of a container, or of the whole pod, last; empty if none did.

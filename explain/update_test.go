@@ -21,7 +21,9 @@ func planned(name, action, rule, class string, changes ...answers.Change) answer
 
 func composed(v *vpav1.VerticalPodAutoscaler, told *ask.Result, pods ...corev1.Pod) *Report {
 	r := &Report{Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Mode: v.Mode(), Findings: []Finding{}}
-	r.compose(&objects{vpa: v, pods: pods}, told)
+	o := &objects{vpa: v, pods: pods}
+	o.ruledBy(shippedRules())
+	r.compose(o, told)
 	r.Verdict = verdict(r, told.Updater, r.Now)
 	return r
 }

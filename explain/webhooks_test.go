@@ -105,7 +105,8 @@ func TestModeOffNeedsNoWebhook(t *testing.T) {
 	findings := func(boosts bool) []Finding {
 		book, err := policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": boosts}})
 		require.NoError(t, err)
-		o := &objects{vpa: v, hooksRead: true, recommendsOnly: !policy.Admits(book, v)}
+		o := &objects{vpa: v, hooksRead: true}
+		o.ruledBy(book)
 		return o.webhookFindings()
 	}
 	require.Empty(t, findings(true))

@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
@@ -72,8 +71,8 @@ func firsts[T any](list []T, key func(*T) string) []T {
 	})
 }
 
-// Admits reports whether admission changes new pods by a VPA.
-func (c *Cluster) Admits(v *vpav1.VerticalPodAutoscaler) bool { return policy.Admits(c.book, v) }
+// Rules are those in force, with the RuleOverlays of the manifests.
+func (c *Cluster) Rules() *compile.Rulebook { return c.book }
 
 // Pods returns the pods, without duplicates. The error lists those that cannot be read.
 func (c *Cluster) Pods() ([]corev1.Pod, error) {

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/inspect"
-	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/explain"
 	"github.com/celvpa/celvpa/explain/ask"
@@ -64,7 +64,7 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 // addCluster adds the flags of a command that reads a cluster only.
 func (o *explainOptions) addCluster(cmd *cobra.Command, compile compileFunc) {
 	cmd.Args = takes(0, 2)
-	o.rules.compile = compile
+	o.rules.compile, o.rules.points = compile, explain.Points
 	o.live.add(cmd, nil)
 	o.addProcesses(cmd)
 }
@@ -137,20 +137,26 @@ func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject
 			return ask.VPA(ctx, o.ask, namespace, name)
 		},
 	}
+	book, err := o.book(fill)
+	if err != nil {
+		options.Unknown = []string{fmt.Sprintf("what the rules of this program say: %v", err)}
+		return explain.Explain(ctx, options, subject)
+	}
+	options.Rules, options.Unknown = explain.RulesIn(ctx, c, book)
 	if fill {
 		options.Simulate = func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (explain.Simulated, error) {
-			book, err := o.rules.open()
-			if err != nil {
-				return explain.Simulated{}, err
-			}
 			return explain.Simulate(ctx, c, book, o.rules.halfLives, v, now)
-		}
-		options.Admits = func(v *vpav1.VerticalPodAutoscaler) bool {
-			book, err := o.rules.open()
-			return err != nil || policy.Admits(book, v)
 		}
 	}
 	return explain.Explain(ctx, options, subject)
+}
+
+// book compiles the rules of the flags, or the shipped ones for a command without such flags.
+func (o *explainOptions) book(flags bool) (*compile.Rulebook, error) {
+	if flags {
+		return o.rules.open()
+	}
+	return o.rules.ruleOptions.open()
 }
 
 // subjects completes names of VPAs.

@@ -37,7 +37,8 @@ var containerPolicy = &registry.Point{
 	FailSafe: DoIgnore,
 }
 
-// PolicyRules are the outcomes for entries naming the container, the wildcard, and other entries.
+// PolicyRules are the outcomes for entries naming the container, the wildcard, and other entries. By
+// the zero value no container has a policy.
 type PolicyRules struct{ named, wildcard, other string }
 
 // policyRulesOf caches them per plan.
