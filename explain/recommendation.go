@@ -2,8 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"math"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/simulate"
@@ -104,6 +101,8 @@ func recommendationFindings(o *objects, r *answers.Recommender, now time.Time) (
 			out = append(out, finding("pipeline-gone", "", "change the annotation that pins the pipeline, or install its version again", "%s", c.Message))
 		case c.Type == vpav1.RulesApplied && !isTrue:
 			out = append(out, finding("rules-failed", "", "see the log of the recommender", "%s", c.Message))
+		case c.Type == vpav1.LowConfidence && isTrue && (r == nil || !r.Known): // else its steps say more
+			out = append(out, littleHistory("", "%s", c.Message))
 		case c.Type == vpav1.ConfigUnsupported && isTrue && o.problem == "":
 			out = append(out, finding("target-unusable", "", "", "%s", c.Message))
 		}
@@ -165,7 +164,7 @@ func usageFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender, now t
 	if r.Recommendation != nil && !explained && !sameTargets(r.Recommendation, v.Status.Recommendation) {
 		out = append(out, finding("recommendation-pending", "", "the recommender writes it in its next cycle", "the recommender now computes other targets than the status has"))
 	}
-	return append(out, historyFindings(v, r)...)
+	return append(out, historyFindings(r)...)
 }
 
 // notWritten are the findings that say why targets in the status are not those that are computed.
@@ -224,40 +223,37 @@ func fallFindings(c *answers.Container) (out []Finding) {
 	return out
 }
 
-// historyFindings say how wide bounds are for want of history.
-func historyFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (out []Finding) {
+// confidenceLow is the field that rules set of a container whose history is short.
+const confidenceLow = "confidence.low"
+
+// littleHistory is about bounds that are wide because rules consider a history short.
+func littleHistory(about, format string, args ...any) Finding {
+	return finding("little-history", about, "bounds narrow as history grows", format, args...)
+}
+
+// historyFindings say for which containers rules consider the history short, and how they came to
+// their upper bounds.
+func historyFindings(r *answers.Recommender) (out []Finding) {
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		if c.FirstSample == nil || c.LastSample == nil {
+		by := lastOf(c.Steps, "", confidenceLow)
+		if by.To != "true" || c.FirstSample == nil || c.LastSample == nil || !recommendedIn(r.Recommendation, c.Name) {
 			continue
 		}
+		why := fmt.Sprintf("history is %s over %s, which is little (%s)", simulate.Counted(c.Samples, "sample"), c.LastSample.Sub(*c.FirstSample).Round(time.Second), by.Path())
 		for _, res := range facts.ScaledResources {
-			var widest, last engine.Step
-			for _, s := range way(c.Steps, "", string(res), "upperBound") {
-				last = s
-				if s.Reason == "" && ratio(s.From, s.To) > ratio(widest.From, widest.To) { // a rule with a note does something else
-					widest = s
-				}
+			var steps []string
+			for _, s := range append(way(c.Steps, "", string(res), "upperBound"), way(r.PodSteps, c.Name, string(res), "upperBound")...) {
+				steps = append(steps, s.To+" by "+s.Path())
 			}
-			by := ratio(widest.From, widest.To)
-			if by < wide || ratio(last.To, widest.To) > 10 { // it is not wide, or another rule cut it
-				continue
+			if len(steps) > 0 {
+				why += fmt.Sprintf("; the upper bound of %s is %s", res, strings.Join(steps, ", then "))
 			}
-			times := fmt.Sprintf("%d.%d times", by/10, by%10)
-			if by > 10_000 {
-				times = "more than 1000 times"
-			}
-			out = append(out, finding("little-history", "container "+c.Name, "the bound narrows as history grows",
-				"the upper bound of %s is %s because %s widens it %s, from %s to %s: history is %s over %s",
-				res, text(recommendationFor(v, c.Name).UpperBound, res), widest.Path(), times, widest.From, widest.To, simulate.Counted(c.Samples, "sample"), c.LastSample.Sub(*c.FirstSample).Round(time.Second)))
 		}
+		out = append(out, littleHistory("container "+c.Name, "%s", why))
 	}
 	return out
 }
-
-// wide is the factor, in tenths, from which a wider bound is worth a finding: at 1.5 there are two
-// days of history.
-const wide = 15
 
 func recommendationFor(v *vpav1.VerticalPodAutoscaler, container string) (out vpav1.RecommendedContainerResources) {
 	if r := v.Status.Recommendation; r != nil {
@@ -268,19 +264,4 @@ func recommendationFor(v *vpav1.VerticalPodAutoscaler, container string) (out vp
 		}
 	}
 	return out
-}
-
-// ratio is to / from in tenths, rounded down; 0 if one of them is no number above 0.
-func ratio(from, to string) int64 {
-	a, errA := quantity.Parse(from)
-	b, errB := quantity.Parse(to)
-	if errA != nil || errB != nil || a.Sign() <= 0 || b.Sign() <= 0 {
-		return 0
-	}
-	low, high := big.NewInt(a.MilliValue()), big.NewInt(b.MilliValue())
-	tenths := low.Quo(high.Mul(high, big.NewInt(10)), low)
-	if !tenths.IsInt64() {
-		return math.MaxInt64
-	}
-	return tenths.Int64()
 }

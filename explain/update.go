@@ -15,6 +15,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/simulate"
 )
 
@@ -155,8 +156,8 @@ func (o *objects) limitFindings(pods []Pod) (out []Finding) {
 		for _, c := range pods[i].Containers {
 			res, isLimit := strings.CutPrefix(c.Field, "limits.")
 			most, bounded := o.maxAllowed(c.Container)[corev1.ResourceName(res)]
-			by := lastStep(pods[i].RunningPod, c.Container, c.Field)
-			if !isLimit || !bounded || by == "" || told[c.Container+c.Field] || !above(c.New, most) {
+			by := lastOf(pods[i].Steps, cmp.Or(c.Container, wholePod), c.Field)
+			if !isLimit || !bounded || by.Rule == "" || told[c.Container+c.Field] || !above(c.New, most) {
 				continue
 			}
 			told[c.Container+c.Field] = true
@@ -171,7 +172,7 @@ func (o *objects) limitFindings(pods []Pod) (out []Finding) {
 				about = "the pod"
 			}
 			out = append(out, finding("limit-above-max-allowed", about, "set controlledValues: RequestsOnly, or a requestToLimitRatio",
-				"maxAllowed %s %s bounds the request only; a new pod would get the limit %s%s, by %s", res, most.String(), c.New, request, by))
+				"maxAllowed %s %s bounds the request only; a new pod would get the limit %s%s, by %s", res, most.String(), c.New, request, by.Path()))
 		}
 	}
 	return out
@@ -183,14 +184,14 @@ func above(amount string, most resource.Quantity) bool {
 	return err == nil && q.Cmp(most) > 0
 }
 
-// lastStep is the rule that set a field of a container, or of the whole pod, last; empty if none did.
-func lastStep(p answers.RunningPod, container, field string) (rule string) {
-	for _, s := range p.Steps {
-		if s.Item == cmp.Or(container, wholePod) && s.Field == field {
-			rule = s.Path()
+// lastOf is the step that set a field of an item last; empty if none did.
+func lastOf(steps []engine.Step, item, field string) (last engine.Step) {
+	for _, s := range steps {
+		if s.Item == item && s.Field == field {
+			last = s
 		}
 	}
-	return rule
+	return last
 }
 
 // wholePod is how traces name the pod, among its containers.

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/explain/ask"
@@ -166,9 +172,50 @@ func TestAPodIsExplainedByItsOwnReason(t *testing.T) {
 	require.Equal(t, "nothing to do: it is only 11h old", verdict(r, u, r.Now).Text)
 }
 
-// Regression: factors of small amounts were rounded up: from 19m to 20m was "2.0 times".
-func TestRatiosAreExact(t *testing.T) {
-	for amounts, want := range map[[2]string]int64{{"19m", "20m"}: 10, {"25m", "25m"}: 10, {"15m", "31m"}: 20, {"100m", "228956m"}: 22895, {"1", "100G"}: 1_000_000_000_000, {"0", "1"}: 0, {"", "1"}: 0} {
-		require.Equal(t, want, ratio(amounts[0], amounts[1]), amounts)
+// Regression: what is little history was decided by how much the upper bound was wider, whatever --low-confidence-below says, and
+// which rule made it wider by its lack of a note.
+func TestRulesSayWhatIsLittleHistory(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	v := vpaOf("web", "Deployment", "web")
+	v.Status.Conditions = []vpav1.VerticalPodAutoscalerCondition{{Type: vpav1.LowConfidence, Status: corev1.ConditionTrue, Message: "of container app"}}
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
+	told := func(r *answers.Recommender) []string {
+		return tokensOf(recommendationFindings(&objects{vpa: v, pods: []corev1.Pod{pod("a", nil)}}, r, now))
 	}
+	require.Equal(t, []string{"little-history: of container app"}, told(nil), "nobody knows more than the condition says")
+
+	bound := func(rule, to, note string) engine.Step {
+		return engine.Step{RuleSet: "estimate", Stage: "bounds", Rule: rule, Item: "upperBound", Field: "now.cpu", To: to, Reason: note}
+	}
+	one := usageOf(90, now.Add(-89*time.Minute), now)
+	one.Steps = []engine.Step{bound("upper-bound", "1", ""), bound("widen-upper-bound", "17", "a note of an operator")}
+	r := &answers.Recommender{Known: true, Pods: 1, Recommendation: v.Status.Recommendation, Containers: []answers.Container{one}}
+	require.Empty(t, told(r), "rules do not call it little, however wide the bound is")
+	r.Containers[0].Steps = append(one.Steps, engine.Step{RuleSet: "estimate", Stage: "low-confidence", Rule: "too-little-is-known", Field: "confidence.low", To: "true"})
+	require.Equal(t, []string{"little-history: history is 90 samples over 1h29m0s, which is little (estimate/low-confidence/too-little-is-known); " +
+		"the upper bound of cpu is 1 by estimate/bounds/upper-bound, then 17 by estimate/bounds/widen-upper-bound"}, told(r))
+	r.Recommendation = &vpav1.RecommendedPodResources{}
+	require.NotContains(t, strings.Join(told(r), " "), "little-history", "there is no bound")
+}
+
+// TestLowConfidenceBelowSaysWhatIsLittleHistory with the steps of the shipped rules.
+func TestLowConfidenceBelowSaysWhatIsLittleHistory(t *testing.T) {
+	last := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	first := last.Add(-12 * time.Hour)
+	usage := model.Usage{Container: "app", Present: true, Aggregate: &model.Aggregate{CPU: model.NewCPUHistogram(24 * time.Hour), Memory: model.NewMemoryHistogram(24 * time.Hour),
+		FirstSample: first, LastSample: last, Samples: 720, MemorySamples: 720}}
+	usage.CPU.Add(0.2, 1, last)
+	usage.Memory.Add(1<<30, 1, last)
+	v := vpaOf("web", "Deployment", "web")
+	told := func(below string) []string {
+		book, err := policy.Load(policy.Options{Points: []string{facts.ContainerSelect, facts.ContainerPolicy, facts.ContainerEstimate, facts.ContainerRecommend}, Params: map[string]string{"estimate.lowConfidence": below}})
+		require.NoError(t, err)
+		result := recommender.Recommend(book.Default(), v, model.View{Containers: []model.Usage{usage}, Pods: 1}, true)
+		one := answers.Container{Name: "app", Samples: usage.Samples, FirstSample: &first, LastSample: &last, Steps: result.Explained[0].Trace.Steps()}
+		return tokensOf(historyFindings(&answers.Recommender{Containers: []answers.Container{one}, Recommendation: &vpav1.RecommendedPodResources{ContainerRecommendations: result.Recommendations}}))
+	}
+	const bound = "; the upper bound of %s is %s by estimate/bounds/upper-bound, then %s by estimate/bounds/add-safety-margin, then %s by estimate/bounds/widen-upper-bound"
+	require.Equal(t, []string{"little-history: history is 720 samples over 12h0m0s, which is little (estimate/low-confidence/too-little-is-known)" +
+		fmt.Sprintf(bound, "cpu", "215m", "247m", "741m") + fmt.Sprintf(bound, "memory", "1077095457", "1238659775", "3715979325")}, told("1"))
+	require.Empty(t, told("0.5"))
 }
