@@ -55,11 +55,8 @@ type shadowKey struct {
 // maxTold bounds the memory. When it is full it is cleared, and all differences are reported again.
 const maxTold = 100_000
 
-// The longest note and action that the events API takes, in bytes.
-const (
-	maxEventNote   = 1024
-	maxEventAction = 128
-)
+// maxEventAction is the longest action that the events API takes, in bytes.
+const maxEventAction = 128
 
 // Record notes what a shadow would change about a VPA, e.g. its recommendation or its new pods. No
 // differences means that it would change nothing.
@@ -74,9 +71,6 @@ func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow compile.Shadow, 
 	}
 	note := fmt.Sprintf("RuleOverlay %s (%s) would change %s: %s", shadow.Overlay, shadow.Mode, about, text)
 	s.Log.Info("overlay would change the outcome", "detail", note, "namespace", v.Namespace, "vpa", v.Name)
-	if len(note) > maxEventNote {
-		note = strings.ToValidUTF8(note[:maxEventNote-len(" …")], "") + " …"
-	}
 	if v.UID == "" { // not stored: there is no object for an event
 		return
 	}
