@@ -63,7 +63,7 @@ func Tune() (restore func()) {
 	}
 }
 
-// UpstreamInterval is that of upstream's recommender and updater.
+// UpstreamInterval is the default time between two cycles of upstream's recommender and updater.
 const UpstreamInterval = time.Minute
 
 // gapSteps is for how many usual steps of the history a sample holds at most.

@@ -74,7 +74,7 @@ type Event struct {
 	Memory *Change `json:"memory,omitempty"`
 }
 
-// Change is of an amount; null = none.
+// Change is an amount before and after an event, in cores or bytes; null = not set.
 type Change struct {
 	From *float64 `json:"from"`
 	To   *float64 `json:"to"`

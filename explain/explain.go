@@ -35,7 +35,7 @@ type Options struct {
 	Now     time.Time
 }
 
-// Simulated is what the same rules say outside of the processes, about what they can be asked there.
+// Simulated is what recommender and updater would answer, computed by the same rules without asking them.
 type Simulated struct {
 	Recommender *answers.Recommender
 	Updater     *answers.Updater

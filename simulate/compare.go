@@ -22,7 +22,7 @@ import (
 	"github.com/celvpa/celvpa/simulate/parallel"
 )
 
-// Watch is told how far something is: done of so many, in words.
+// Watch is called as work goes on: what is being done, in words, and how much of it is done.
 type Watch func(what string, done, of int)
 
 // comparison compares two sets of rules.

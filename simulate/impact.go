@@ -14,7 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// Impact is what a cluster would do otherwise by other rules.
+// Impact is what other rules would change in a cluster.
 type Impact struct {
 	Items  []VPAImpact `json:"items"` // VPAs of which something changes, by impact, largest first
 	Totals Totals      `json:"totals"`
@@ -34,7 +34,7 @@ type VPAImpact struct {
 	impact *big.Int
 }
 
-// PodImpact is about one running pod.
+// PodImpact is what other rules would change for one running pod.
 type PodImpact struct {
 	Pod      string `json:"pod"`      // namespace/name
 	Requests Delta  `json:"requests"` // of the pod that would replace it
@@ -46,7 +46,7 @@ type PodImpact struct {
 	After   Action   `json:"after"`
 }
 
-// Answers are two texts.
+// Answers are the same answer by the rules in force and by the other ones; empty = none.
 type Answers struct {
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
@@ -66,7 +66,7 @@ type Planned struct {
 	Waiting   int `json:"waiting"` // for a later cycle
 }
 
-// Totals are those of the whole cluster.
+// Totals add up what would change in the whole cluster.
 type Totals struct {
 	Requests Delta   `json:"requests"`
 	VPAs     int     `json:"vpas"` // of which something changes

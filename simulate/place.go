@@ -175,7 +175,7 @@ func (p *placement) takeManifest(pod *corev1.Pod) {
 	}
 }
 
-// Seen is a series of usage that has any.
+// Seen is a series that has at least one amount.
 type Seen struct {
 	usagefile.Series
 	Last time.Time // of its amounts

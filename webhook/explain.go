@@ -23,7 +23,7 @@ type Explainer struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
-// Explain says it about one VPA. It reads the VPA from the cache.
+// Explain answers for one VPA, which it reads from the cache; a VPA that is not there is an error.
 func (e *Explainer) Explain(ctx context.Context, namespace, name string) (answers.Admission, error) {
 	var out answers.Admission
 	var v vpav1.VerticalPodAutoscaler

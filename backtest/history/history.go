@@ -42,7 +42,7 @@ type Span struct {
 	Points      int   // without duplicates after Store.Seal
 }
 
-// Between is a sink that takes what is of a time, both ends included, and drops the rest.
+// Between passes on the points from From to To, both included, and drops the others.
 type Between struct {
 	Sink
 	From, To int64 // unix nanoseconds

@@ -53,10 +53,10 @@ func (p *Prometheus) came(piece *history.Piece) {
 // kinds are the kinds of usage by resource.
 var kinds = map[model.Resource]usagefile.Kind{model.CPU: usagefile.CPU, model.Memory: usagefile.Memory}
 
-// errStore is that of the sink.
+// errStore is an error of the sink, which ends the reading, unlike one of the server.
 type errStore struct{ error }
 
-// Unwrap is the sink's own error.
+// Unwrap returns the sink's own error.
 func (e errStore) Unwrap() error { return e.error }
 
 // Read implements Source. Progress counts seconds of the history.

@@ -10,7 +10,7 @@
 // and rules are never changed.
 package snapshot
 
-// Version is that of the format. A reader refuses later ones.
+// Version is the version of the archive format that Write produces. Open refuses later ones.
 const Version = 1
 
 // The names of the files in an archive.

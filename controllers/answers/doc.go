@@ -16,7 +16,7 @@ type Process struct {
 	Rules     Rules     `json:"rules"`
 }
 
-// Rules are those that a process runs for the VPA.
+// Rules name the pipeline and the overlays by which a process decides about the VPA.
 type Rules struct {
 	Pipeline string   `json:"pipeline"` // name@version
 	Digest   string   `json:"digest"`
@@ -26,7 +26,7 @@ type Rules struct {
 	Fault    string   `json:"fault,omitempty"`    // why the rules that the VPA asks for cannot be used
 }
 
-// Decision is one that a process made earlier.
+// Decision is what a process decided earlier about a VPA or one of its pods, and why.
 type Decision struct {
 	ID        string    `json:"id"` // hexadecimal; unique within the process
 	Time      time.Time `json:"time"`

@@ -64,7 +64,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// Change is a changed amount.
+// Change is an amount before and after a change, both as quantities.
 type Change struct {
 	Container string `json:"container,omitempty"` // empty = the pod as a whole
 	Field     string `json:"field"`               // e.g. requests.cpu

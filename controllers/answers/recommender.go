@@ -70,7 +70,7 @@ type Window struct {
 	Ends time.Time `json:"ends"`
 }
 
-// OOM is one that the recommender was told of.
+// OOM is an OOM kill, or an eviction for lack of memory, that the recommender saw, and what it made of it.
 type OOM struct {
 	Time     time.Time     `json:"time"`
 	Pod      string        `json:"pod"`

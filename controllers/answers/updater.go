@@ -46,7 +46,7 @@ type Group struct {
 	HeldBy    string `json:"heldBy,omitempty"` // rule that pauses evictions because of them
 }
 
-// Refusals are consecutive ones.
+// Refusals counts consecutive refusals of the API server, with no success in between.
 type Refusals struct {
 	Times   int       `json:"times"`
 	Last    time.Time `json:"last"`

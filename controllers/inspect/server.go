@@ -39,7 +39,7 @@ const (
 	path = "/explain/v1/namespaces/%s/verticalpodautoscalers/%s"
 )
 
-// Path is that of the answer about a VPA.
+// Path is the URL path at which a Server answers about a VPA.
 func Path(namespace, name string) string { return fmt.Sprintf(path, namespace, name) }
 
 const (
@@ -58,7 +58,7 @@ const (
 // fields of answers.Process to the endpoint, except for the rules.
 type Source[T any] func(ctx context.Context, namespace, name string) (T, error)
 
-// Sources are those of one process; nil for what it does not run.
+// Sources answer for the components of one process; nil = the process does not run that component.
 type Sources struct {
 	Recommender Source[answers.Recommender]
 	Updater     Source[answers.Updater]

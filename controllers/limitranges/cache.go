@@ -38,7 +38,8 @@ func (c *Cache) Follow(ctx context.Context, objects cache.Cache) error {
 	return nil
 }
 
-// Of is the Of of this package.
+// Of returns the folded LimitRanges of a namespace, nil if it has none. Only those of a namespace that has some are kept. The
+// error is that of listing.
 func (c *Cache) Of(ctx context.Context, namespace string) (*facts.LimitRanges, error) {
 	c.mu.Lock() // also while reading, so that drop removes what was folded before a change
 	defer c.mu.Unlock()

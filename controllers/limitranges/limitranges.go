@@ -33,7 +33,8 @@ type Once struct {
 	folded map[string]*facts.LimitRanges // by namespace; nil = it has none
 }
 
-// Of is the Of of this package.
+// Of returns the folded LimitRanges of a namespace, nil if it has none. It lists them the first time that it is asked; an error
+// is not remembered.
 func (o *Once) Of(ctx context.Context, namespace string) (*facts.LimitRanges, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

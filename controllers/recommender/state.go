@@ -171,7 +171,7 @@ func (s *State) KeepVPAs(keep map[model.WorkloadID]bool) {
 	s.cluster.KeepWorkloads(keep)
 }
 
-// Workloads are those of all VPAs, by namespace and name.
+// Workloads returns the workloads of all VPAs, ordered by namespace and name of the VPA.
 func (s *State) Workloads() []*Workload {
 	ids := slices.SortedFunc(maps.Keys(s.workloads), func(a, b model.WorkloadID) int {
 		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {

@@ -24,7 +24,7 @@ import (
 // Stdin is the path that stands for standard input.
 const Stdin = "-"
 
-// Kind is the kind of an amount.
+// Kind says what an amount measures, and so its unit.
 type Kind uint8
 
 // Kinds of amounts.
@@ -44,7 +44,7 @@ type Series struct {
 	Kind      Kind
 }
 
-// Row is one amount.
+// Row is one amount of a series at one time, in the unit of the series' kind.
 type Row struct {
 	At     int64 // unix nanoseconds
 	Amount int64

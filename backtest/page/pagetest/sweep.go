@@ -22,10 +22,10 @@ func to(value float64) *float64 { return &value }
 // container is killed, and one that is resized in place.
 func Sweep() *backtest.Report { return report(6, "0.05", "0.15", "0.3", "0.5") }
 
-// Large has so many containers.
+// Large is a backtest of so many containers, without a sweep.
 func Large(containers int) *backtest.Report { return report(containers, "0.15") }
 
-// Empty is of a history of which nothing could be replayed.
+// Empty is the report of a backtest that found nothing to replay.
 func Empty() *backtest.Report { return &backtest.Report{Window: window()} }
 
 func window() backtest.Window {

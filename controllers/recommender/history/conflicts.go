@@ -129,7 +129,7 @@ type differing struct {
 	values []string
 }
 
-// String has the first three values.
+// String names the label and its first three values, for messages.
 func (d differing) String() string {
 	const most = 3
 	var out []string

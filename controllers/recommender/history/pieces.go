@@ -30,7 +30,7 @@ type Piece struct {
 	Usage    []Usage   // by series of the answer
 }
 
-// Usage is that of one container.
+// Usage is the usage of one container of a pod.
 type Usage struct {
 	Pod       model.PodID
 	Container string

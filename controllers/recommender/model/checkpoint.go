@@ -31,7 +31,7 @@ const (
 	maxSamples = 1e15
 )
 
-// ErrAhead is that of a checkpoint from a time that is still to come, or of a clock that is behind.
+// ErrAhead is returned for a checkpoint from the future: it was damaged, or this machine's clock is behind.
 var ErrAhead = errors.New("far in the future")
 
 // checkpoint is the aggregate as it is stored; now becomes its time of writing.

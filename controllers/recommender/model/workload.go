@@ -38,7 +38,7 @@ type Workload struct {
 	revision  uint64            // the last of them; unique
 }
 
-// Usage is that of the containers of one name of a workload.
+// Usage is the merged usage of a workload's containers of one name.
 type Usage struct {
 	Container  string
 	*Aggregate      // read-only
@@ -46,7 +46,7 @@ type Usage struct {
 	Restored   bool // some of it was restored from a checkpoint
 }
 
-// View is the usage of a workload.
+// View is the usage of a workload at one time, merged over its pods.
 type View struct {
 	Containers []Usage // by name
 	Pods       int     // all that match, in any phase but Pending

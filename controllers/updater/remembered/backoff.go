@@ -39,7 +39,7 @@ type backOff struct {
 	last           time.Time // the cycle of the last one
 }
 
-// Refusals are those of one kind of request.
+// Refusals counts the consecutive refusals of evictions, or of resizes, by what they are about.
 type Refusals struct {
 	Memory[RefusedTo, backOff]
 }
