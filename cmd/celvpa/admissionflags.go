@@ -44,7 +44,7 @@ func (o *options) addAdmission(f *pflag.FlagSet) {
 	f.BoolVar(&w.byURL, "register-by-url", false, "register --webhook-address instead of a Service")
 	f.StringVar(&w.address, "webhook-address", "", "host at which API servers reach the webhook, with --register-by-url")
 	f.StringVar(&w.urlPort, "webhook-port", "", "port at which API servers reach the webhook, with --register-by-url; empty = --port")
-	f.StringVar(&w.service, "webhook-service", "vpa-webhook", "Service in front of the webhook, in namespace $NAMESPACE or kube-system")
+	f.StringVar(&w.service, "webhook-service", "vpa-webhook", "name of the Service in front of the webhook, in namespace $NAMESPACE or kube-system")
 	f.Int32Var(&w.timeoutSeconds, "webhook-timeout-seconds", 30, "how long API servers wait for an answer, 1 to 30")
 	f.BoolVar(&w.failurePolicyFail, "webhook-failure-policy-fail", false, "failure policy Fail: API servers reject pods while the webhook does not answer, but not those of its own namespace")
 	f.StringVar(&w.labels, "webhook-labels", "", "labels of the MutatingWebhookConfiguration as key:value, separated by commas")

@@ -5,10 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
@@ -80,7 +82,7 @@ func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	f.IntVar(&o.burst, "kube-api-burst", 100, "burst of requests to the API server")
 	f.StringVar(&o.address, "address", address, "address that serves /metrics, /health-check, /healthz and /readyz")
 	o.secureMetrics.add(f)
-	f.StringVar(&o.explainAddress, "explain-address", "", "address that serves, over TLS to those whom the API server allows, what the process knows about one VPA, for celvpa explain; empty = off (celvpa's own)")
+	f.StringVar(&o.explainAddress, "explain-address", "", "address that answers celvpa explain, over TLS and only to those whom the API server authorizes; empty = off (celvpa's own)")
 	f.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof on --address")
 	f.StringVar(&o.logFormat, "logging-format", "text", "text or json; --log-format is the same (celvpa's own)")
 	f.IntVar(&o.decisionsKept, "decisions-kept", decisions.DefaultKept, "decisions about each VPA that each component keeps in memory; 0 = none (celvpa's own)")
@@ -146,7 +148,7 @@ func (o paramFlags) add(f *pflag.FlagSet, library *document.Library, points ...s
 			return fmt.Errorf("%s: param %s asks for flag --%s, which exists already", p.Param.Name.Pos, p.Key, p.Param.Flag)
 		}
 		one := &paramFlag{kind: p.Param.Type.Value, value: p.Param.Default.Value}
-		help := fmt.Sprintf("%s (%s, %s)", p.Param.Description, readers(p), p.Param.Type.Value)
+		help := fmt.Sprintf("%s (%s, %s)", uncapitalised(descriptionOf(p)), readers(p), p.Param.Type.Value)
 		one.flag = f.VarPF(one, p.Param.Flag, "", help)
 		if one.kind == "bool" {
 			one.flag.NoOptDefVal = "true"
@@ -154,6 +156,21 @@ func (o paramFlags) add(f *pflag.FlagSet, library *document.Library, points ...s
 		o[p.Key] = one
 	}
 	return nil
+}
+
+// descriptionOf is the description of a parameter in prose, where the resource cpu is CPU.
+func descriptionOf(p document.ParamRef) string {
+	return resourceCPU.ReplaceAllString(p.Param.Description, "${1}CPU${2}")
+}
+
+var resourceCPU = regexp.MustCompile(`(^|\s)cpu($|[\s,.;])`)
+
+// uncapitalised begins a flag's help in lower case, as that of all flags, unless it begins with an abbreviation such as API.
+func uncapitalised(help string) string {
+	if first := []rune(help); len(first) > 1 && !unicode.IsUpper(first[1]) {
+		return string(unicode.ToLower(first[0])) + string(first[1:])
+	}
+	return help
 }
 
 // readers names the rule sets that read a parameter.
@@ -266,6 +283,7 @@ func addLogging(f *pflag.FlagSet) {
 			_ = one.Value.Set("4")
 			one.DefValue = "4"
 		}
+		one.Usage = uncapitalised(one.Usage)
 	})
 	f.AddGoFlagSet(set)
 }

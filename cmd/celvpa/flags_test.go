@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
@@ -31,6 +32,24 @@ func TestEveryParameterWithAFlagCanBeSetOnRun(t *testing.T) {
 		require.NotEmpty(t, p.Param.Description)
 	}
 	require.Positive(t, count)
+}
+
+// TestTheHelpOfFlagsHasOneStyle: flags of rules, of celvpa and of its libraries begin in lower case, and say CPU.
+func TestTheHelpOfFlagsHasOneStyle(t *testing.T) {
+	count := 0
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			count++
+			require.NotRegexp(t, `^[A-Z]([a-z]|\s)`, f.Usage, "--%s of %s", f.Name, cmd.CommandPath())
+			require.NotRegexp(t, `(^|\s)cpu(\s|$)`, f.Usage, "--%s of %s", f.Name, cmd.CommandPath())
+		})
+		for _, sub := range cmd.Commands() {
+			check(sub)
+		}
+	}
+	check(rootCommand(compileOnce))
+	require.Greater(t, count, 200)
 }
 
 func TestOnlyGivenFlagsOverrideParameters(t *testing.T) {

@@ -67,7 +67,7 @@ func printPoints(out io.Writer) error {
 		if p.Param.Flag != "" {
 			flag = "`--" + p.Param.Flag + "`"
 		}
-		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %s |\n", p.Key, p.Param.Type.Value, value, bounds(p.Param), flag, readers(p), p.Param.Description); err != nil {
+		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %s |\n", p.Key, p.Param.Type.Value, value, bounds(p.Param), flag, readers(p), descriptionOf(p)); err != nil {
 			return err
 		}
 	}

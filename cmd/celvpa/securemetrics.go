@@ -29,9 +29,9 @@ type secureMetrics struct {
 }
 
 func (s *secureMetrics) add(f *pflag.FlagSet) {
-	f.StringVar(&s.address, "secure-metrics-address", "", "address that serves /metrics, and /debug/pprof with --profiling, over TLS to those whom the API server allows; --address then has neither; empty = off (celvpa's own)")
+	f.StringVar(&s.address, "secure-metrics-address", "", "address that serves /metrics, and /debug/pprof with --profiling, over TLS and only to those whom the API server authorizes; --address then serves neither; empty = off (celvpa's own)")
 	f.StringVar(&s.cert, "secure-metrics-cert-file", "", "PEM file of the certificate of --secure-metrics-address, reloaded when it changes; empty = self-signed (celvpa's own)")
-	f.StringVar(&s.key, "secure-metrics-key-file", "", "PEM file of its key (celvpa's own)")
+	f.StringVar(&s.key, "secure-metrics-key-file", "", "PEM file of the key of --secure-metrics-cert-file (celvpa's own)")
 }
 
 // check refuses files that cannot be used.

@@ -46,7 +46,7 @@ func (o *options) addUpdater(f *pflag.FlagSet) {
 	f.IntVar(&u.concurrent, "concurrent-updates", 50, "VPAs whose pods are evicted and resized concurrently (celvpa's own)")
 	f.Float64Var(&u.rate, "eviction-rate-limit", -1, "evictions a second, and resizes a second; 0 or less = unlimited")
 	f.IntVar(&u.burst, "eviction-rate-burst", 1, "burst of evictions, and of resizes, with --eviction-rate-limit")
-	f.IntVar(&u.firstCycle, "first-cycle-evictions", 0, "pods that the first cycle may evict, or restart by a resize; every cycle that needs more doubles it for the next; 0 or less = unlimited (celvpa's own)")
+	f.IntVar(&u.firstCycle, "first-cycle-evictions", 0, "maximum pods to evict, or restart by a resize, in the first cycle; whenever a cycle needs more, the next has twice the limit; 0 or less = unlimited (celvpa's own)")
 	f.IntVar(&u.boostSyncs, "concurrent-cpu-startup-boost-syncs", 1, "concurrent ends of startup boosts, with gate CPUStartupBoost")
 	a := &u.admissionStatus
 	f.BoolVar(&a.use, "use-admission-controller-status", true, "pause evictions while the admission controller's status lease is expired")

@@ -65,7 +65,7 @@ func AddFlags(f *pflag.FlagSet, c *Config) {
 	}
 	f.StringVar(&c.Address, "prometheus-address", "http://prometheus.monitoring.svc", "URL of Prometheus, for history with --storage=prometheus")
 	f.BoolVar(&c.Insecure, "prometheus-insecure", false, "do not verify the certificate of Prometheus")
-	f.Var(&c.Matchers, "prometheus-matchers", "what the series of each query have to match, such as cluster=\"a\", if Prometheus has those of several clusters;\ncan be repeated, and all must hold (celvpa's own)")
+	f.Var(&c.Matchers, "prometheus-matchers", "matcher in PromQL to add to each query, such as cluster=\"a\" if Prometheus has several clusters;\ncan be repeated, and all must hold (celvpa's own)")
 	f.Var(headers{&c.Headers}, "prometheus-header", "header to send to Prometheus, as NAME: VALUE, such as the tenant of Mimir or Thanos,\nX-Scope-OrgID: team-a; can be repeated (celvpa's own)")
 	f.Float64Var(&c.QPS, "prometheus-qps", 0, "maximum queries to Prometheus a second; 0 = one after another, without a pause (celvpa's own)")
 	f.StringVar(&c.CadvisorJob, "prometheus-cadvisor-job-name", "kubernetes-cadvisor", "label job of the series with container usage; empty = any")
