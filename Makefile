@@ -155,7 +155,7 @@ bench-scale: bench-build ## Recommender and updater in a simulated cluster of SC
 	@exec $(BENCH) scale $(if $(CHECK),-check) $(if $(SCALE),-vpas $(SCALE)) $(if $(MINUTES),-minutes $(MINUTES)) $(if $(COMPONENTS),-components $(COMPONENTS))
 
 .PHONY: bench-writes
-bench-writes: bench-build ## What API server and etcd of a lab take of statuses and checkpoints, by the number of writers, without a limit of their rate (5 minutes); SCALE=2000 VPAs
+bench-writes: bench-build ## Status and checkpoint writes per second a lab sustains, by number of writers, unthrottled (5 minutes); SCALE=2000 VPAs
 	@exec $(BENCH) writes $(if $(SCALE),-vpas $(SCALE))
 
 .PHONY: sizing

@@ -15,7 +15,7 @@ var Tokens = []Token{
 	{"pods-not-taken", Misconfigured, "the updater leaves the pods alone, for instance because another VPA has the same target and comes first"},
 	{"other-recommender", Misconfigured, "the VPA names a recommender that no process runs"},
 	{"pipeline-gone", Misconfigured, "the VPA pins a pipeline that the rules do not have"},
-	{"processes-differ", Misconfigured, "two replicas decide"},
+	{"processes-differ", Misconfigured, "two replicas both act as leader"},
 	{"rules-failed", Misconfigured, "a rule failed, and its values are as before"},
 	{"target-unusable", Misconfigured, "the target does not exist, or cannot be used"},
 	{"no-pods", Misconfigured, "the target selects no pods"},

@@ -18,7 +18,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-const aboutWrites = "what an API server and etcd take of the recommender's statuses and checkpoints, by the number of writers, without a limit of their rate (5 minutes)"
+const aboutWrites = "status and checkpoint writes per second that an API server with etcd sustains, by number of writers, unthrottled (5 minutes)"
 
 // writeBench measures the writes of recommenders: the same requests, by the same client, but as fast as
 // the API server answers.

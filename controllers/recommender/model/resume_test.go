@@ -186,8 +186,8 @@ func TestFaultyResumeIsIgnored(t *testing.T) {
 		{"cpuWeights: bucket 176 after bucket -1", func(r *resume) { r.CPUWeights[0] = 176 }},
 		{"cpuWeights: bucket 8 weighs NaN", func(r *resume) { copy(r.CPUWeights[1:], []byte{0x7f, 0xf8, 0, 0, 0, 0, 0, 1}) }},
 		{"cpuWeights: bucket 8 weighs -", func(r *resume) { r.CPUWeights[1] |= 0x80 }},
-		{"cpuWeights: they do not come to bucketWeights", func(r *resume) { r.CPUWeights[0] = 9 }},
-		{"memoryWeights: they do not come to bucketWeights", func(r *resume) { r.MemoryWeights = r.CPUWeights }},
+		{"cpuWeights: they do not match bucketWeights", func(r *resume) { r.CPUWeights[0] = 9 }},
+		{"memoryWeights: they do not match bucketWeights", func(r *resume) { r.MemoryWeights = r.CPUWeights }},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			from := stored(t, c, w, day)

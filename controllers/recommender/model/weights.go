@@ -25,7 +25,7 @@ func (h *Histogram) exact() []byte {
 }
 
 // withExact is a histogram that was restored from a checkpoint, with the weights that were rounded
-// for it. Weights that do not come to those of the checkpoint are an error.
+// for it. Weights that do not match those of the checkpoint are an error.
 func (h *Histogram) withExact(packed []byte, from *vpav1.HistogramCheckpoint) (*Histogram, error) {
 	if len(packed)%weightSize != 0 || len(packed) > weightSize*h.buckets.count {
 		return nil, fmt.Errorf("%d bytes are not 9 for each of at most %d buckets", len(packed), h.buckets.count)
@@ -53,7 +53,7 @@ func (h *Histogram) withExact(packed []byte, from *vpav1.HistogramCheckpoint) (*
 		out.trim()
 	}
 	if !maps.Equal(out.checkpoint().BucketWeights, from.BucketWeights) {
-		return nil, fmt.Errorf("they do not come to bucketWeights")
+		return nil, fmt.Errorf("they do not match bucketWeights")
 	}
 	return out, nil
 }

@@ -102,7 +102,7 @@ func FromEviction(event *corev1.Event) ([]model.OOM, error) {
 			continue
 		}
 		if len(validation.IsDNS1123Label(container)) > 0 {
-			leftOut(containersAnnotation, i, errors.New("this is no name of a container"))
+			leftOut(containersAnnotation, i, errors.New("not a valid container name"))
 			continue
 		}
 		memory, err := usedBytes(used[i])
@@ -125,14 +125,14 @@ func FromEviction(event *corev1.Event) ([]model.OOM, error) {
 
 func usedBytes(text string) (int64, error) {
 	if err := quantity.Check(text); err != nil {
-		return 0, fmt.Errorf("%q is no amount of memory: %w", short(text), err)
+		return 0, fmt.Errorf("%q is not an amount of memory: %w", short(text), err)
 	}
 	q, err := quantity.Parse(text)
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a quantity such as 4Gi", short(text))
 	}
 	if q.Sign() < 0 {
-		return 0, fmt.Errorf("%q is less than nothing", short(text))
+		return 0, fmt.Errorf("%q is negative", short(text))
 	}
 	return facts.Bytes(q), nil
 }
