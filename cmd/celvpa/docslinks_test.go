@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,56 @@ func TestTheDocsNameTestsThatExist(t *testing.T) {
 			require.True(t, declared[m[1]], "%s names %s", page, m[1])
 		}
 	}
+}
+
+// TestTheSectionsOfUpstreamThatAreCitedExist looks up what Go, YAML and Markdown cite of UPSTREAM.md: §2.4, Appendix A 3, Appendix B 10.
+func TestTheSectionsOfUpstreamThatAreCitedExist(t *testing.T) {
+	const reference = repository + "/docs/design/UPSTREAM.md"
+	text, err := os.ReadFile(reference)
+	require.NoError(t, err)
+	heading := regexp.MustCompile(`^#+ (?:(Appendix [A-Z])|(\d+(?:\.\d+)?)\.?) `)
+	item := regexp.MustCompile(`^(?:\| (\d+) \||(\d+)\. )`) // of an appendix
+	sections, appendix := map[string]bool{}, ""
+	for line := range strings.Lines(string(text)) {
+		if m := heading.FindStringSubmatch(line); m != nil {
+			appendix = m[1]
+			sections[m[1]+m[2]] = true
+		} else if m := item.FindStringSubmatch(line); m != nil && appendix != "" {
+			sections[appendix+" "+m[1]+m[2]] = true
+		}
+	}
+	const section = `(?:§(\d+(?:\.\d+)?)|(Appendix [A-Z](?: \d+)?))`
+	one, list := regexp.MustCompile(section), regexp.MustCompile(`UPSTREAM\.md(?:(?:,| and| to)? `+section+`)+`)
+	lineBreak := regexp.MustCompile(`\s*\n\s*(?://|#)?\s*`)
+	cited := 0
+	for _, file := range citing(t) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, citation := range list.FindAllString(lineBreak.ReplaceAllString(string(text), " "), -1) {
+			for _, m := range one.FindAllStringSubmatch(citation, -1) {
+				cited++
+				require.True(t, sections[m[1]+m[2]], "%s cites UPSTREAM.md %s, which %s does not have", file, m[0], reference)
+			}
+		}
+	}
+	require.Greater(t, cited, 150, "are citations still found?")
+}
+
+// citing lists the files that cite UPSTREAM.md: Go, YAML and Markdown, but for what builds leave behind.
+func citing(t *testing.T) (out []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
+		switch name := entry.Name(); {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "dist"}, name):
+			return fs.SkipDir
+		case slices.Contains([]string{".go", ".yaml", ".md"}, filepath.Ext(name)):
+			out = append(out, path)
+		}
+		return nil
+	}))
+	return out
 }
 
 // TestEachFaultOfTheDocsHasAPromiseAndATest checks the table of reliability.md.

@@ -44,7 +44,8 @@ const (
 	DoSkipInfeasible     = "SkipInfeasible"
 )
 
-// Gates are the feature gates, all alpha and off (DESIGN.md §3), with what each turns on.
+// Gates are the feature gates, all alpha and off, with what each turns on. rules/vpa-gates.yaml refuses the fields of those that
+// are off.
 var Gates = map[string]string{
 	"InPlace":             "update mode InPlace (AEP-8818)",
 	"PerVPAConfig":        "per-VPA OOM and aggregation parameters (AEP-8026)",

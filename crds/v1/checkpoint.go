@@ -38,7 +38,9 @@ type VerticalPodAutoscalerCheckpointSpec struct {
 	ContainerName string `json:"containerName,omitempty"`
 }
 
-// VerticalPodAutoscalerCheckpointStatus is the history itself (UPSTREAM.md §1.4, §2.17).
+// All fields but resume are upstream's (UPSTREAM.md §1.4, §2.17). The comments below become descriptions in the CRD.
+
+// VerticalPodAutoscalerCheckpointStatus is the history itself.
 type VerticalPodAutoscalerCheckpointStatus struct {
 	// +optional
 	// +nullable
