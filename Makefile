@@ -64,7 +64,7 @@ test-unit: need-go ## Tests that need no cluster
 	@$(MAKE) --no-print-directory page-test
 
 .PHONY: page-test
-page-test: need-go ## Open the page of celvpa explain in Chromium, from the PATH or CHROME; skipped, with the reason, where there is none
+page-test: need-go ## Open the pages of celvpa explain and celvpa backtest in Chromium, from the PATH or CHROME; skipped, with the reason, where there is none
 	go test -C conformance/browser -v ./... | grep -vE '^=== |^ +--- PASS'
 
 # The race detector needs cgo.
