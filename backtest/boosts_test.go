@@ -66,3 +66,30 @@ func TestBoostsEndWithinTheBudgetOfTheWorkload(t *testing.T) {
 		}
 	}
 }
+
+// Regression: ends of boosts and updates each had a budget of their own. Memory that the end of a
+// boost leaves to the next cycle must not double the number of pods that are disrupted.
+func TestEndsOfBoostsShareTheBudgetWithUpdates(t *testing.T) {
+	book, err := policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true}})
+	require.NoError(t, err)
+	w := newWorld(t, strings.Replace(deployment("shop", "Recreate", "{cpu: 1, memory: 1Gi}", "{}"), `updatePolicy: {updateMode: "Recreate", minReplicas: 1}`,
+		"updatePolicy: {updateMode: Recreate}\n  startupBoost: {cpu: {type: Factor, factor: 2, durationSeconds: 3600}}", 1))
+	w.options.Points = 20
+	for n := range 8 {
+		w.usage(pod("shop", n), 0, day, 5*time.Minute, always(0.1), always(2<<30))
+	}
+	report, notes := w.runNoted(Candidate{Name: "boosts", Book: book, HalfLives: model.DefaultSettings()})
+	disrupted := map[time.Time]int{}
+	kinds := map[EventType]int{}
+	for _, e := range of(t, report, "boosts").Containers[0].Series.Events {
+		if e.Type == Resized || e.Type == Evicted {
+			disrupted[e.At]++
+			kinds[e.Type]++
+		}
+	}
+	require.Positive(t, kinds[Resized], notes)
+	require.Positive(t, kinds[Evicted], notes)
+	for at, n := range disrupted {
+		require.LessOrEqual(t, n, 4, at)
+	}
+}

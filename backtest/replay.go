@@ -31,6 +31,7 @@ type replay struct {
 
 	tallies  []map[string]*tally // by workload, then container
 	whole    []tally             // evictions and resizes of workloads, by workload
+	touched  []int               // pods that this cycle evicted or resized, by workload
 	obstacle []*Obstacle         // the first to an update, by workload
 	series   []map[string]*recorder
 	samples  []arrival
@@ -89,7 +90,7 @@ type arrival struct {
 }
 
 func newReplay(s *setting, in *shard, c *Candidate) *replay {
-	r := &replay{setting: s, in: in, policy: c, pods: make([]livePod, len(in.slots))}
+	r := &replay{setting: s, in: in, policy: c, pods: make([]livePod, len(in.slots)), touched: make([]int, len(in.workloads))}
 	for range in.workloads {
 		r.obstacle = append(r.obstacle, nil)
 		r.tallies, r.whole, r.series = append(r.tallies, map[string]*tally{}), append(r.whole, tally{}), append(r.series, map[string]*recorder{})

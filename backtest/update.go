@@ -36,6 +36,7 @@ func (r *replay) update(now time.Time) {
 	if !r.looked || r.breaker.Len() > 0 || r.thorough {
 		r.lookAgain(now)
 	}
+	clear(r.touched)
 	disrupted := map[types.UID]bool{}
 	for _, v := range r.vpas {
 		if v.takes {
@@ -171,6 +172,7 @@ func (r *replay) told(slot int, what EventType, before *corev1.Pod, verdict engi
 		}
 	}
 	count(whole)
+	r.touched[r.in.slots[slot].workload]++
 	for i := range r.pods[slot].containers {
 		c := &r.pods[slot].containers[i]
 		count(c.tally)
@@ -189,9 +191,10 @@ func requestsIn(pod *corev1.Pod, container string) corev1.ResourceList {
 	return nil
 }
 
-// unboost ends startup boosts that are over, which the updater does beside its cycles.
+// unboost ends startup boosts that are over, which the updater does beside its cycles. Here a resize
+// is complete at once, so what this cycle evicted or resized counts as disrupted.
 func (r *replay) unboost(now time.Time) {
-	pods, done := map[int]int{}, map[int]int{} // by workload
+	pods := map[int]int{} // by workload
 	for i := range r.pods {
 		if r.pods[i].pod != nil {
 			pods[r.in.slots[i].workload]++
@@ -208,9 +211,8 @@ func (r *replay) unboost(now time.Time) {
 		}
 		one, w := r.look(i, v, now), r.in.slots[i].workload
 		n := pods[w]
-		verdict := one.DecideUnboost(v.chosen.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: done[w]}, nil)
+		verdict := one.DecideUnboost(v.chosen.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: r.touched[w]}, nil)
 		if podupdate.Resizes(verdict.Do) {
-			done[w]++
 			r.resize(v, one, verdict, now)
 		}
 	}

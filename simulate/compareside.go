@@ -94,7 +94,7 @@ func (x *comparison) update(ctx context.Context) {
 		planned := make([][]answers.PlannedPod, len(positions))
 		x.each(ctx, [...]string{"planning by the rules in force", "planning by the candidate"}[n], len(positions), func(k int) {
 			i := positions[k]
-			u := &updater{view: s.updates.apart(s.book), now: x.clock.Now(), unboosted: map[target.Key]int{}}
+			u := &updater{view: s.updates.apart(s.book), now: x.clock.Now(), unboosted: map[*corev1.Pod]bool{}}
 			u.setPods(of[i])
 			planned[k] = u.planVPA(u.inOrder[i], of[i], false)
 		})

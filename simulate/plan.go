@@ -37,14 +37,14 @@ type updater struct {
 	why     map[*corev1.Pod]string // which VPA controls it, or why none does
 	evicted []*corev1.Pod          // in order
 
-	unboosted map[target.Key]int // pods whose startup boost would end, by owner
+	unboosted map[*corev1.Pod]bool // pods whose startup boost would end
 }
 
 // Plan returns what the updater would do with every pod, in its order: by VPA, then by priority;
 // pods that it ignores come last. explain adds steps.
 func (c *Cluster) Plan(explain bool) (*Plan, error) {
 	v, _, unusable := c.view(updates)
-	u := &updater{view: v, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[target.Key]int{}}
+	u := &updater{view: v, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[*corev1.Pod]bool{}}
 	pods, unread := c.pods()
 	u.setPods(pods)
 	budgets, unreadBudgets := c.set.PodDisruptionBudgets()

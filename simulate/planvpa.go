@@ -137,18 +137,10 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 // unboost asks whether the pod's startup boost ends, independently of update cycles. disrupted
 // counts the owner's pods with a resize in progress or a boost already ended in this plan.
 func (u *updater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Verdict {
-	group.Disrupted = u.unboosted[a.Owner]
-	for _, other := range u.byOwner[a.Owner] {
-		if other == a.request.Pod || other.Status.Phase == corev1.PodPending || podupdate.Unlooked(other) != "" {
-			continue
-		}
-		if status, _, _ := facts.ResizeOf(other); status == facts.ResizeSent || status == facts.ResizeInProgress {
-			group.Disrupted++
-		}
-	}
+	group.Disrupted = podupdate.Resizing(u.byOwner[a.Owner], a.request.Pod, func(other *corev1.Pod) bool { return u.unboosted[other] })
 	verdict := a.DecideUnboost(v.chosen.Plan, group, a.trace)
 	if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
-		u.unboosted[a.Owner]++
+		u.unboosted[a.request.Pod] = true
 	}
 	u.notePodTried(v, a, "its startup boost", verdict, func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.DecideUnboost(plan, group, nil) })
 	return verdict

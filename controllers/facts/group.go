@@ -12,7 +12,7 @@ type Group struct {
 	Live       int // pods that are not terminating
 	Running    int // live pods that have started
 	Ready      int // live pods that are ready
-	Disrupted  int // running pods evicted or resized in this cycle
+	Disrupted  int // running pods evicted or resized in this cycle; at pod.unboost, those being resized
 
 	Evictions, Resizes Refusals // refused for reasons that apply to all of its pods
 
@@ -26,7 +26,7 @@ var groupSchema = lang.Bind("Group",
 	lang.IntFrom("live", lang.Int, "pods not terminating", func(g Group) int { return g.Live }),
 	lang.IntFrom("running", lang.Int, "live pods that have started", func(g Group) int { return g.Running }),
 	lang.IntFrom("ready", lang.Int, "live pods that are ready", func(g Group) int { return g.Ready }),
-	lang.IntFrom("disrupted", lang.Int, "running pods that were evicted or resized in this cycle", func(g Group) int { return g.Disrupted }),
+	lang.IntFrom("disrupted", lang.Int, "running pods that were evicted or resized in this cycle; at pod.unboost, other pods whose resize is sent or in progress", func(g Group) int { return g.Disrupted }),
 
 	lang.IntFrom("refusals", lang.Int,
 		"consecutive refusals of evictions: of any pod for a PodDisruptionBudget or missing permissions, else of this pod",

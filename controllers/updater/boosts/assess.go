@@ -88,17 +88,10 @@ func (b *Controller) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev
 }
 
 // disrupted counts the other pods of a group whose resize is in progress. The caller holds mu.
-func (b *Controller) disrupted(pod *corev1.Pod, beside []*corev1.Pod) (n int) {
-	for _, other := range beside {
-		if other.UID == pod.UID || other.Status.Phase == corev1.PodPending {
-			continue
-		}
-		status, _, _ := facts.ResizeOf(other)
-		if status == facts.ResizeSent || status == facts.ResizeInProgress || b.isSent(other) || b.Beside != nil && b.Beside(other) {
-			n++
-		}
-	}
-	return n
+func (b *Controller) disrupted(pod *corev1.Pod, beside []*corev1.Pod) int {
+	return podupdate.Resizing(beside, pod, func(other *corev1.Pod) bool {
+		return b.isSent(other) || b.Beside != nil && b.Beside(other)
+	})
 }
 
 // record records the end of a startup boost.

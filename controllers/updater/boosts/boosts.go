@@ -170,9 +170,7 @@ func (b *Controller) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.Verti
 }
 
 // reserve asks the rules about a pod. If they resize it, its place in the budget is taken, so that
-// no other worker takes it. Pods of the group whose resize is in progress count as disrupted. A
-// deferred resize disrupts nothing; it may be waiting for the very CPU that other boosts will
-// return.
+// no other worker takes it. Pods of the group whose resize is in progress count as disrupted.
 func (b *Controller) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group, beside []*corev1.Pod) engine.Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
