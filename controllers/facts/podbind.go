@@ -1,8 +1,6 @@
 package facts
 
 import (
-	"maps"
-
 	"github.com/google/cel-go/common/types"
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,9 +18,8 @@ type boundPod struct {
 	pod      *podPart     // nil without pod-level resources
 	init     *lang.Record // for pods with pod-level resources
 	defaults *lang.Record // filled in by API servers
+	inexact  *lang.Record // pod-level resources that rules cannot count exactly
 	level    *vpav1.RecommendedResources
-	// uncounted resources are left alone, because their sums would not be exact.
-	uncounted []corev1.ResourceName
 }
 
 // podPart is a container or the pod level.
@@ -36,7 +33,7 @@ type podPart struct {
 }
 
 func bindPod(policies PolicyRules, in PodInput) *boundPod {
-	b := &boundPod{in: in, vpa: VPA(in.VPA), limits: in.Limits.bind(), parts: make([]podPart, len(in.Pod.Spec.Containers))}
+	b := &boundPod{in: in, vpa: VPA(in.VPA), limits: in.Limits.bind(), inexact: inexactSchema.Empty(), parts: make([]podPart, len(in.Pod.Spec.Containers))}
 	var recommended []vpav1.RecommendedContainerResources
 	if rec := in.VPA.Status.Recommendation; rec != nil {
 		recommended, b.level = rec.ContainerRecommendations, rec.PodRecommendation
@@ -62,7 +59,9 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanzaSchema.Of(stanza{requests, limits}), kept: b.keptRatio("")}
 		b.init = initRequests(in.Pod)
 		b.defaults = defaultRequests(in.Pod, requests, limits, b.init)
-		b.uncounted = uncounted(in.Pod, requests, limits)
+		if of := inexact(in.Pod, requests, limits); len(of) > 0 {
+			b.inexact = inexactSchema.Of(of)
+		}
 	}
 	return b
 }
@@ -97,24 +96,13 @@ func (b *boundPod) bind(f *fitted, of boundOfPods) {
 		recommended := resourcesSchema.Empty()
 		switch {
 		case i == len(b.parts) && b.pod.known:
-			recommended = b.counted(of.pod(b.level))
+			recommended = Resources(of.pod(b.level))
 		case i < len(b.parts) && b.parts[i].known:
-			recommended = b.counted(of.container(b.parts[i].recommendation))
+			recommended = Resources(of.container(b.parts[i].recommendation))
 		}
 		item.Notes = nil
 		b.start(item, i, recommended, ratiosSchema.Empty(), withheldSchema.Empty())
 	}
-}
-
-// counted omits uncounted resources.
-func (b *boundPod) counted(list corev1.ResourceList) *lang.Record {
-	if len(b.uncounted) > 0 {
-		list = maps.Clone(list)
-		for _, name := range b.uncounted {
-			delete(list, name)
-		}
-	}
-	return Resources(list)
 }
 
 // resources binds the fitted target for pod.resources.
@@ -155,6 +143,6 @@ func (b *boundPod) start(item *registry.Item, i int, recommended, ratio, withhel
 }
 
 func (b *boundPod) common(f *fitted) *fitted {
-	f.facts.Set("vpa", b.vpa).Set("limitRange", b.limits)
+	f.facts.Set("vpa", b.vpa).Set("limitRange", b.limits).Set("inexact", b.inexact)
 	return f
 }

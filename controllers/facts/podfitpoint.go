@@ -19,8 +19,8 @@ var (
 		lang.Field{Name: "memory", Type: lang.RecordOf(ratioSchema)})
 
 	withheldSchema = lang.NewSchema("Withheld",
-		lang.Field{Name: "cpu", Type: lang.Bool, Doc: "unset where it is not"},
-		lang.Field{Name: "memory", Type: lang.Bool, Doc: "unset where it is not"})
+		lang.Field{Name: "cpu", Type: lang.String, Doc: "the reason; unset where it is applied"},
+		lang.Field{Name: "memory", Type: lang.String, Doc: "the reason; unset where it is applied"})
 
 	scalingSchema = lang.NewSchema("Scaling",
 		lang.Field{Name: "from", Type: lang.Int, Doc: "the total of all containers"},
@@ -64,11 +64,12 @@ var (
 	podFacts = []registry.Var{
 		{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
 		{Name: "limitRange", Type: lang.RecordOf(limitRangesSchema), Doc: "the LimitRanges of the namespace combined: the highest minimum, the lowest maximum and ratio"},
+		{Name: "inexact", Type: lang.RecordOf(inexactSchema.Schema), Doc: "resources at pod level of which an amount of the pod, of a container or of an init container is too large to count, or not a whole number of milli-cores or bytes"},
 	}
 	originalVar = registry.Var{Name: "original", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "what the pod has now"}
 	keptVar     = registry.Var{Name: "keptRatio", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "a request and a limit whose ratio resizes kept so far (annotation vpaLimitRatio); what the pod has now is rounded"}
 	ratioVar    = registry.Var{Name: "ratio", Type: lang.RecordOf(ratiosSchema), Writable: true, Doc: "how its limits follow its requests, chosen by rules at pod.fit; unset = no limit to set"}
-	withheldVar = registry.Var{Name: "withheld", Type: lang.RecordOf(withheldSchema), Writable: true, Doc: "which part of the recommendation is above a ceiling and not applied; the updater sees it at pod.update"}
+	withheldVar = registry.Var{Name: "withheld", Type: lang.RecordOf(withheldSchema), Writable: true, Doc: "why part of the recommendation is not applied; the updater sees it at pod.update"}
 	requestsVar = registry.Var{Name: "requests", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "the request to write; unset = unchanged"}
 	limitsVar   = registry.Var{Name: "limits", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "the limit to write; unset = unchanged"}
 

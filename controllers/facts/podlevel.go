@@ -94,9 +94,17 @@ func initRequests(pod *corev1.Pod) *lang.Record {
 	return initSchema.Of(initSums{running, peak})
 }
 
-// uncounted lists pod-level resources where some amount is too large or not a whole number of
-// milli-cores or bytes. API servers compare exact sums, so writing them could make the pod invalid.
-func uncounted(pod *corev1.Pod, requests, limits corev1.ResourceList) (out []corev1.ResourceName) {
+var inexactSchema = lang.Bind("InexactResources",
+	lang.BoolIf("cpu", "unset where they are exact", isInexact(corev1.ResourceCPU)),
+	lang.BoolIf("memory", "unset where they are exact", isInexact(corev1.ResourceMemory)))
+
+func isInexact(name corev1.ResourceName) func([]corev1.ResourceName) (bool, bool) {
+	return func(of []corev1.ResourceName) (bool, bool) { is := slices.Contains(of, name); return is, is }
+}
+
+// inexact lists pod-level resources where some amount is too large for rules or not a whole number
+// of milli-cores or bytes.
+func inexact(pod *corev1.Pod, requests, limits corev1.ResourceList) (out []corev1.ResourceName) {
 	for _, name := range ScaledResources {
 		if _, asked := requests[name]; !asked {
 			if _, limited := limits[name]; !limited {

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,7 +59,7 @@ type ResourceChange struct {
 	Limits   Quantities
 	Notes    []string // for the vpaUpdates annotation
 	Known    bool     // has a recommendation
-	Withheld bool     // part of the recommendation is invalid and not applied
+	Withheld string   // why part of the recommendation is not applied; empty = all of it is
 	// Recommendation after pod.fit, to compare a running pod with. Bounds are nil unless requested.
 	Target, LowerBound, UpperBound *lang.Record
 
@@ -116,14 +115,11 @@ func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 		change := &out.Containers[i]
 		change.Index, change.Name = i, part.name
 		change.take(part, i, target, final, lower, upper)
-		change.leave(b.uncounted)
 		change.Boost = boostOf(final.items[i].Record("boost"))
-		change.Boost.Raised = change.Boost.Raised && !slices.Contains(b.uncounted, corev1.ResourceCPU)
 	}
 	if b.pod != nil {
 		out.Pod = &ResourceChange{}
 		out.Pod.take(b.pod, len(b.parts), target, final, lower, upper)
-		out.Pod.leave(b.uncounted)
 		out.ReportMissing = final.items[len(b.parts)].Record("report").Bool("missing")
 	}
 	return out, failed
@@ -133,14 +129,24 @@ func (c *ResourceChange) take(part *podPart, i int, target, final *fitted, lower
 	c.Known = part.known
 	item := final.items[i]
 	c.Target = item.Record("recommended")
-	withheld := item.Record("withheld")
-	c.Withheld = withheld.Bool("cpu") || withheld.Bool("memory")
+	if withheld := item.Record("withheld"); withheld != withheldSchema.Empty() {
+		c.Withheld = withheldText(withheld)
+	}
 	if lower != nil {
 		c.LowerBound, c.UpperBound = lower[i], upper[i]
 	}
 	c.Requests, c.Limits, c.ratio = quantities(item.Record("requests")), quantities(item.Record("limits")), item.Record("ratio")
 	c.keepFractions(part.limits)
 	c.Notes = append(append(c.Notes, target.items[i].Notes...), item.Notes...)
+}
+
+// withheldText joins the reasons for both resources; empty for none.
+func withheldText(r *lang.Record) string {
+	cpu, memory := r.Text("cpu"), r.Text("memory")
+	if cpu != "" && memory != "" {
+		return cpu + "; " + memory
+	}
+	return cpu + memory
 }
 
 // keepFractions copies the container's own limit to a request capped at it: the next whole byte
@@ -154,12 +160,6 @@ func (c *ResourceChange) keepFractions(limits corev1.ResourceList) {
 			request.Quantity = limit
 		}
 	}
-}
-
-// leave drops resources from the change.
-func (c *ResourceChange) leave(resources []corev1.ResourceName) {
-	left := func(q Quantity) bool { return slices.Contains(resources, q.Resource) }
-	c.Requests, c.Limits = slices.DeleteFunc(c.Requests, left), slices.DeleteFunc(c.Limits, left)
 }
 
 // ScaledResources are the resources that VPAs scale, in report order.

@@ -109,7 +109,7 @@ var (
 	comparedFields = []lang.FieldFrom[compared]{
 		lang.RecordFrom("requests", resourcesSchema.Schema, "what the node granted, else what the spec asks for", func(c compared) *lang.Record { return Resources(c.has) }),
 		lang.RecordFrom("target", resourcesSchema.Schema, "what the pod would be given", func(c compared) *lang.Record { return c.of.Target }),
-		lang.BoolFrom("withheld", "part of the recommendation is above a ceiling and not applied (rule set ceilings)", func(c compared) bool { return c.of.Withheld }),
+		lang.TextIf("withheld", "why part of the recommendation is not applied (rule sets ceilings and whole-amounts); unset if all of it is", func(c compared) (string, bool) { return c.of.Withheld, c.of.Withheld != "" }),
 		lang.RecordFrom("lowerBound", resourcesSchema.Schema, "", func(c compared) *lang.Record { return c.of.LowerBound }),
 		lang.RecordFrom("upperBound", resourcesSchema.Schema, "", func(c compared) *lang.Record { return c.of.UpperBound }),
 	}

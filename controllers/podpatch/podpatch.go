@@ -139,7 +139,7 @@ func Updates(vpaName string, change facts.PodChange) string {
 	out.Grow(128 + 96*len(change.Containers))
 	written := false
 	tell := func(what string, index int, c *facts.ResourceChange) {
-		if !c.Writes() && !c.Withheld {
+		if !c.Writes() && c.Withheld == "" {
 			return
 		}
 		if written {

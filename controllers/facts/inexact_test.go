@@ -8,7 +8,7 @@ import (
 )
 
 // Fractions of a byte, and amounts beyond what rules can represent, in pod-level resources.
-func TestWhatCannotBeAddedUpIsLeftAlone(t *testing.T) {
+func TestRulesAreToldOfAmountsThatCannotBeAddedUp(t *testing.T) {
 	whole := amounts("cpu", "1", "memory", "1Gi")
 	for name, tt := range map[string]struct {
 		requests, limits, container, init corev1.ResourceList
@@ -28,12 +28,7 @@ func TestWhatCannotBeAddedUpIsLeftAlone(t *testing.T) {
 				Containers:     []corev1.Container{{}, {Resources: corev1.ResourceRequirements{Limits: tt.container}}},
 				InitContainers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: tt.init}}},
 			}}
-			require.Equal(t, tt.want, uncounted(pod, tt.requests, tt.limits))
+			require.Equal(t, tt.want, inexact(pod, tt.requests, tt.limits))
 		})
 	}
-
-	change := ResourceChange{Requests: QuantitiesOf(amounts("cpu", "1", "memory", "2")), Limits: QuantitiesOf(amounts("memory", "4"))}
-	change.leave([]corev1.ResourceName{"memory"})
-	require.Equal(t, amounts("cpu", "1"), change.Requests.List())
-	require.Empty(t, change.Limits)
 }
