@@ -229,7 +229,7 @@ func annotate(t *testing.T, p *corev1.Pod, key, value string) {
 func aNewPodHasAClockOfItsOwn(t *testing.T) {
 	ns := namespace(t, "up-clock")
 	rules := ownRules(t)
-	editRules(t, rules, "update.yaml", "{name: deferredTimeout, type: duration, default: 5m,", "{name: deferredTimeout, type: duration, default: 4s,")
+	editRules(t, rules, "pipeline.yaml", "{name: deferredTimeout, type: duration, default: 5m,", "{name: deferredTimeout, type: duration, default: 4s,")
 	editRules(t, rules, "update.yaml", "{name: slack, type: duration, default: 1s,", "{name: slack, type: duration, default: 0s,")
 	labels := map[string]string{"app": "web"}
 	create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.StatefulSetSpec{

@@ -197,7 +197,7 @@ func TestAnObjectMeansWhatTheSameDocumentInAFileMeans(t *testing.T) {
 	const spec = `{"mode":"Audit","priority":3,"pipeline":"default","description":"d",
 		"match":{"namespaces":["a"],"vpaSelector":{"matchLabels":{"tier":"gold"},"matchExpressions":[{"key":"x","operator":"Exists"}]}},
 		"change":[
-		{"params":{"estimate.marginFraction":0.3,"update.deferredTimeout":"7m"}},
+		{"params":{"estimate.marginFraction":0.3,"deferredTimeout":"7m"}},
 		{"disable":"container-caps/policy/global-max[cpu]"},
 		{"after":"container-caps","stage":{"name":"round","each":"bound","when":"has(now.memory)","onError":"SkipStage",
 			"variables":{"after":"ceilTo(now.memory, step)","step":"mem('1Mi')"},
