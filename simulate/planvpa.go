@@ -118,9 +118,11 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 			if by != v {
 				boosted = u.assess(by, pod, a.trace != nil)
 			}
-			if unboost := u.unboost(by, boosted, *group); unboost.Do != facts.DoSkip {
+			if unboost := u.unboost(by, boosted, *group); podupdate.TellsUnboost(verdict, unboost) {
 				a, verdict = boosted, unboost
-				if by != v {
+				if by != v && unboost.Do == facts.DoSkip {
+					why += "; " + by.String() + " would end its startup boost"
+				} else if by != v {
 					why += "; " + by.String() + " ends its startup boost"
 				}
 			}

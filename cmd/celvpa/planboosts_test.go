@@ -38,3 +38,27 @@ func TestPlannedBoostsEndByTheVPAThatEndsThemInAClusterToo(t *testing.T) {
 		})
 	}
 }
+
+// Regression: why a boost cannot end was in the rules, and nobody was told. An update that is due ends it, too.
+func TestBoostsThatCannotEndAreTold(t *testing.T) {
+	const cannot = "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: o}, spec: {mode: Enforce, change: [{params: {resizesPodLevel: false}}]}}\n"
+	pod := func(name string) string {
+		return strings.Replace(running(name, "shop", "StatefulSet", "shop", ", annotations: {vpaCpuStartupBoost/app: '{\"requests\":{\"cpu\":\"50m\"}}'}", "", ", conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-01-31T11:00:00Z'}]"),
+			"nodeName: node, ", "nodeName: node, resources: {requests: {cpu: 1}}, ", 1)
+	}
+	two := sized("StatefulSet", "", "shop", 2) + pod("a") + pod("b")
+	for name, tt := range map[string]struct {
+		text string
+		rows []string
+	}{
+		"the mode leaves the pods alone":    {inMode("Off", "StatefulSet", "shop"), []string{"a shop Skip unboost/not-resizable", "b shop Skip unboost/not-resizable"}},
+		"they would be updated":             {inMode("Recreate", "StatefulSet", "shop"), []string{"a shop Evict update/evict", "b shop Wait update/budget-spent"}},
+		"somebody has to do something else": {strings.Replace(inMode("Recreate", "StatefulSet", "shop"), "updateMode", "minReplicas: 3, updateMode", 1), []string{"a shop Skip update/too-few-replicas", "b shop Skip update/too-few-replicas"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report, notes, err := plannedFrom(t, true, tt.text+two+cannot)
+			require.NoError(t, err)
+			require.Equal(t, tt.rows, rows(report), notes)
+		})
+	}
+}

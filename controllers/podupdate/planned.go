@@ -60,6 +60,13 @@ func Acts(do string) bool { return do == facts.DoEvict || Resizes(do) }
 // Resizes reports whether an outcome of pod.update or pod.unboost resizes the pod in place.
 func Resizes(do string) bool { return do == facts.DoInPlace || do == facts.DoInPlaceCPU }
 
+// TellsUnboost reports whether what pod.unboost says about a boosted pod is told instead of what
+// pod.update says, which leaves the pod alone. A Skip is told if somebody has to change something for
+// the boost to end, unless an update is due: that would end it too.
+func TellsUnboost(update, unboost engine.Verdict) bool {
+	return unboost.Do != facts.DoSkip || unboost.Class == facts.ClassMisconfigured && update.Class == facts.ClassSettled
+}
+
 // CarriedOut updates a group after a pod of it was evicted or resized, as do says.
 func CarriedOut(do string, pod *corev1.Pod, group *facts.Group) {
 	switch do {

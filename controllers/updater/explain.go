@@ -212,7 +212,7 @@ func (e *explanation) ignored(ctx context.Context, pod *corev1.Pod) error {
 	} else {
 		verdict = e.vpa.rules.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(e.vpa.vpa), trace)
 	}
-	if p, unboost, err := e.unboost(ctx, pod, trace); err != nil || p != nil {
+	if p, unboost, err := e.unboost(ctx, pod, verdict, trace); err != nil || p != nil {
 		if err == nil {
 			e.out.Pods = append(e.out.Pods, answers.RunningPod{PlannedPod: podupdate.Planned(p, unboost, trace)})
 		}
@@ -239,7 +239,7 @@ func (e *explanation) tell(ctx context.Context, w *workload, c *candidate, later
 	}
 	if !podupdate.Acts(verdict.Do) {
 		trace := &engine.Trace{}
-		p, unboost, err := e.unboost(ctx, pod, trace)
+		p, unboost, err := e.unboost(ctx, pod, verdict, trace)
 		if err != nil {
 			return err
 		}
@@ -251,9 +251,10 @@ func (e *explanation) tell(ctx context.Context, w *workload, c *candidate, later
 	return nil
 }
 
-// unboost says what becomes of the startup boost of a pod; p is nil if there is nothing to say.
-func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, trace *engine.Trace) (p *podupdate.Pod, verdict engine.Verdict, err error) {
-	if e.Unboost == nil || !facts.Boosted(pod) {
+// unboost says what becomes of the startup boost of a pod that an update leaves alone; p is nil if
+// there is nothing to say.
+func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, update engine.Verdict, trace *engine.Trace) (p *podupdate.Pod, verdict engine.Verdict, err error) {
+	if !facts.Boosted(pod) {
 		return nil, verdict, nil
 	}
 	boosting := target.ByTarget{} // of them one ends the boost, whatever its update mode
@@ -266,12 +267,20 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, trace *engin
 	if e.controllingOne(ctx, pod, boosting) != e.vpa.vpa.UID {
 		return nil, verdict, nil
 	}
+	if e.Unboost == nil { // rules say why nothing ends boosts
+		p = e.assess(&e.work, pod, e.limits, &podupdate.Alike{}, trace, e.Log).Pod
+		verdict = p.DecideUnboost(e.vpa.rules.Plan, facts.Group{}, trace)
+		if verdict.Do != facts.DoSkip || !podupdate.TellsUnboost(update, verdict) {
+			return nil, verdict, nil
+		}
+		return p, verdict, nil
+	}
 	owner := ownerName(pod)
 	p, verdict, err = e.Unboost(ctx, pod, e.vpa.vpa, e.vpa.rules.Plan, e.ending[owner], trace)
-	if err != nil || verdict.Do == facts.DoSkip {
+	if err != nil || !podupdate.TellsUnboost(update, verdict) {
 		return nil, verdict, err
 	}
-	if verdict.Do != facts.DoWait {
+	if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
 		e.ending[owner]++
 	}
 	return p, verdict, nil

@@ -100,6 +100,13 @@ func TestExplainAnswersWhatUsersAsk(t *testing.T) {
 			},
 			action: "Skip", rule: "update/recommendation-withheld", class: "Misconfigured",
 			reason: "Part of the recommendation is not applied: an amount of memory in the pod is too large or not a whole number of bytes"},
+		{question: "why its startup boost does not end: the gate is off", replicas: 2, mode: vpav1.UpdateModeOff,
+			before: func(w *world) {
+				w.edit("web-01", func(p *corev1.Pod) {
+					p.Annotations = map[string]string{"vpaCpuStartupBoost/app": `{"requests":{"cpu":"50m"},"limits":{}}`}
+				})
+			},
+			action: "Skip", rule: "unboost/gate-off", class: "Misconfigured", reason: "Startup boosts need --feature-gates=CPUStartupBoost=true"},
 		{question: "in place refused: QoS", replicas: 2, mode: vpav1.UpdateModeInPlace,
 			before: func(w *world) {
 				w.edit("web-01", func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSGuaranteed })
