@@ -258,7 +258,7 @@ func TestValidationsReportEveryViolationAtItsPath(t *testing.T) {
 	require.Equal(t, []engine.Violation{
 		{Rule: "s/priced", Path: "lines[1].price", Self: "lines[1]", Reason: "FieldValueRequired", Message: "the price is 0"},
 		{Rule: "s/priced", Path: "lines[3].price", Self: "lines[3]", Reason: "FieldValueRequired", Message: "the rule failed: no such key: price", Failed: true},
-		{Rule: "s/gate", Path: "voucher", Reason: "FieldValueForbidden", Message: "vouchers are off"},
+		{Rule: "s/gate", Path: "voucher", Reason: "FieldValueForbidden", Message: "vouchers are off", Gated: true},
 	}, got)
 	got = plan.Validate("order.validate", engine.Judged{Object: map[string]any{"lines": []any{}}}, nil)
 	require.Equal(t, []engine.Violation{{Rule: "s/not-empty", Path: "lines", Reason: "FieldValueInvalid", Message: "an order needs lines"}}, got)

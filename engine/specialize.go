@@ -89,7 +89,7 @@ func (c *Condition) interpreted() *Condition {
 	if c == nil {
 		return nil
 	}
-	return &Condition{CEL: c.CEL}
+	return &Condition{CEL: c.CEL, Gated: c.Gated}
 }
 
 // Reads reports whether any stage or decision at a point reads a variable of the point.

@@ -68,7 +68,7 @@ func (r *validationRun) validate(v *ValidationPlan) []Violation {
 			if came == violated || came == errored {
 				out = append(out, Violation{
 					Rule: r.set.RuleSet.Name.Value + "/" + v.Validation.Name.Value, Path: pathBelow(value.Path(), place.FieldPath), Self: value.Path(),
-					Reason: cmp.Or(v.Validation.Reason.Value, "FieldValueInvalid"), Message: message, Failed: came == errored,
+					Reason: cmp.Or(v.Validation.Reason.Value, "FieldValueInvalid"), Message: message, Failed: came == errored, Gated: came == violated && place.Expression.Gated,
 					Warning: !over && v.Validation.Severity.Value == document.SeverityWarn || (over || !v.transition()) && value.Unchanged(),
 				})
 			}
@@ -181,6 +181,7 @@ type Violation struct {
 	Message string
 	Warning bool // the object is accepted anyway
 	Failed  bool // the rule failed at run time
+	Gated   bool // the expression reads a feature gate: with other gates it might hold
 }
 
 // Judged is the input of validations.
@@ -203,8 +204,9 @@ type PlacedValidation struct {
 
 // Condition is a boolean expression of a validation.
 type Condition struct {
-	CEL  ValidationCode
-	Code closure.Code[bool] // nil = it has a construct that only CEL can run
+	CEL   ValidationCode
+	Code  closure.Code[bool] // nil = it has a construct that only CEL can run
+	Gated bool               // it reads a feature gate
 }
 
 // ValidationCode runs an expression of a validation in CEL, and counts its steps.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -162,15 +161,12 @@ func (v writtenVPA) completed() vpav1.VerticalPodAutoscalerSpec {
 	return after.Spec
 }
 
-// gateRules prefixes the rules that refuse fields behind gates.
-const gateRules = "vpa-gates/"
-
 // noteGates notes fields behind disabled gates, once per gate.
 func (c *Cluster) noteGates(v writtenVPA) {
 	var rules []string
 	fields, messages := map[string][]string{}, map[string]string{}
 	for _, cause := range v.reviewed.Causes {
-		if !strings.HasPrefix(cause.Rule, gateRules) {
+		if !cause.Gated {
 			continue
 		}
 		if fields[cause.Rule] == nil {

@@ -204,6 +204,21 @@ func TestEveryGateActsOffline(t *testing.T) {
 	}
 }
 
+// TestGatesOfAnyRuleAreTold, whatever its rule set is called.
+func TestGatesOfAnyRuleAreTold(t *testing.T) {
+	const own = `---
+{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: own}, spec: {mode: Enforce, change: [
+  {disable: vpa-gates/startup-boost},
+  {after: vpa-object, validation: {name: boost, at: spec.startupBoost, expression: gates.CPUStartupBoost, message: boosts are off here}},
+  {after: vpa-object, validation: {name: factor, at: spec.startupBoost.cpu, when: '!gates.CPUStartupBoost', expression: self.factor > 2, message: too little}}]}}
+`
+	text := strings.Replace(recommends("Deployment", "shop"), "spec: {", "spec: {"+behindGates["CPUStartupBoost"].spec+", ", 1) + deploymentOf("shop", "app", "side") + own
+	_, notes, err := plannedFrom(t, false, text)
+	require.NoError(t, err)
+	require.Contains(t, notes, "standard input:2: VerticalPodAutoscaler web/shop: spec.startupBoost: boosts are off here")
+	require.NotContains(t, strings.Join(notes, "\n"), "too little", "that is about no gate")
+}
+
 // ofUpstream is what a backtest tells of its policy upstream, which has upstream's gates whatever is given.
 var ofUpstream = regexp.MustCompile(`(?s)The containers with the most [^\n]* by policy upstream:.*?\n\n`)
 

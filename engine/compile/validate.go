@@ -168,8 +168,7 @@ func (c *compiler) placed(point *registry.Point, v *document.Validation, at stri
 		if prg == nil {
 			return nil
 		}
-		noteReads(plan, ast)
-		return &engine.Condition{CEL: prg, Code: scope.code(ast, compiled)}
+		return &engine.Condition{CEL: prg, Code: scope.code(ast, compiled), Gated: noteReads(plan, ast)}
 	}
 	out.When, out.Expression = condition(v.When, "when"), condition(v.Expression, "expression")
 	_, out.Message = read(v.MessageExpression, cel.StringType, "messageExpression")
@@ -184,8 +183,9 @@ func (c *compiler) placed(point *registry.Point, v *document.Validation, at stri
 	return out
 }
 
-// noteReads records what a validation reads and calls.
-func noteReads(v *engine.ValidationPlan, ast *cel.Ast) {
+// noteReads records what a validation reads and calls. gated reports whether the expression reads a
+// feature gate.
+func noteReads(v *engine.ValidationPlan, ast *cel.Ast) (gated bool) {
 	note := func(list *[]string, name string) {
 		if !slices.Contains(*list, name) {
 			*list = append(*list, name)
@@ -195,8 +195,10 @@ func noteReads(v *engine.ValidationPlan, ast *cel.Ast) {
 		switch e.Kind() {
 		case celast.IdentKind:
 			note(&v.Reads, e.AsIdent())
+			gated = gated || e.AsIdent() == "gates"
 		case celast.CallKind:
 			note(&v.Calls, e.AsCall().FunctionName())
 		}
 	}))
+	return gated
 }

@@ -47,6 +47,7 @@ type Cause struct {
 	Message string           `json:"message"`
 
 	Failed bool `json:"-"` // the rule failed
+	Gated  bool `json:"-"` // the rule reads a feature gate: with other gates it might accept the object
 
 	self string // path of the value that the rule checks, where that is more than the field
 }
@@ -138,7 +139,7 @@ func (a *Answer) add(violations []engine.Violation) {
 		warned[about{c.Rule, c.Field}] = true
 	}
 	for _, x := range violations {
-		cause, it := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed, self: x.Self}, about{x.Rule, x.Path}
+		cause, it := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed, Gated: x.Gated, self: x.Self}, about{x.Rule, x.Path}
 		switch {
 		case refused[it] || x.Warning && warned[it]:
 		case x.Warning:
