@@ -16,6 +16,7 @@ func Diff(from, to *Plan) []string {
 		d.say("pipeline %s → %s", from.parts.Pipeline, to.parts.Pipeline)
 	}
 	d.paramsOf("param ", "", d.from.Pipeline.Params, d.to.Pipeline.Params)
+	d.definitions()
 	for _, point := range pointNames(d.from, d.to) {
 		d.point(point)
 	}

@@ -64,6 +64,18 @@ func (p *Plan) Part(path string) (text, digest string, err error) {
 	return b.String(), p.parts.Resolved.DigestAt(at), nil
 }
 
+// Calls lists the definitions that what a path names calls, with what they stand for.
+func (p *Plan) Calls(path string) (out []string, err error) {
+	at, err := p.parts.Resolved.Find(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range p.parts.Resolved.CalledAt(at) {
+		out = append(out, f.Signature()+" is "+strings.Join(strings.Fields(f.Expression.Value), " "))
+	}
+	return out, nil
+}
+
 func (p *Plan) pipelineNode() *yaml.Node {
 	r := p.parts.Resolved
 	points := &mapping{}
@@ -80,6 +92,7 @@ func (p *Plan) pipelineNode() *yaml.Node {
 	spec.text("version", r.Pipeline.Version.Value)
 	spec.text("description", r.Pipeline.Description)
 	spec.list("params", nodes(r.Pipeline.Params, func(x *document.Param) *yaml.Node { return p.paramNode(x.Name.Value, x) }))
+	spec.list("definitions", nodes(r.Pipeline.Definitions, definitionNode))
 	spec.add("points", points.node())
 	doc := documentNode(document.KindPipeline, r.Pipeline.Name.Value, spec)
 	doc.HeadComment = "digest " + p.parts.Digest
@@ -131,6 +144,15 @@ func (p *Plan) paramNode(key string, x *document.Param) *yaml.Node {
 	n := m.flow()
 	n.HeadComment = from
 	return n
+}
+
+func definitionNode(f *document.Definition) *yaml.Node {
+	m := &mapping{}
+	m.text("name", f.Name.Value)
+	m.words("args", f.Args)
+	m.text("expression", f.Expression.Value)
+	m.text("description", f.Description)
+	return m.node()
 }
 
 func stageNode(s *document.Stage) *yaml.Node {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine/document"
@@ -56,6 +57,7 @@ func printPoints(out io.Writer) error {
 	if err := registry.Describe(out); err != nil {
 		return err
 	}
+	printDefinitions(out, library)
 	fmt.Fprint(out, "\n## Params\n\nOverlays set params as `{params: {name: value}}`, and flags set those that have one. A param without the name of a rule set is "+
 		"declared by the pipeline and shared by the rule sets that are listed.\n\n"+
 		"| param | type | default | bounds | flag | read by | |\n|---|---|---|---|---|---|---|\n")
@@ -72,6 +74,18 @@ func printPoints(out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+func printDefinitions(out io.Writer, library *document.Library) {
+	definitions := library.Definitions()
+	if len(definitions) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\n## Definitions\n\nThe pipeline declares these expressions, and its rules call them like functions.\n\n| definition | stands for | |\n|---|---|---|\n")
+	for _, f := range definitions {
+		expression := strings.ReplaceAll(strings.Join(strings.Fields(f.Expression.Value), " "), "|", `\|`)
+		fmt.Fprintf(out, "| `%s` | `%s` | %s |\n", f.Signature(), expression, f.Description)
+	}
 }
 
 func bounds(p document.Param) string {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/spf13/cobra"
 )
@@ -33,11 +34,11 @@ func showRule(out io.Writer, o *ruleOptions, path string) error {
 	}
 	library, book := files.Library, files.book
 	if strings.Contains(path, "/") {
-		text, digest, err := findPart(book, path)
+		part, err := findPart(book, path)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "# %s, digest %s\n%s", path, digest, text)
+		fmt.Fprintf(out, "# %s, digest %s\n%s%s", path, part.digest, part.text, part.calls)
 		return nil
 	}
 	found := false
@@ -47,11 +48,11 @@ func showRule(out io.Writer, o *ruleOptions, path string) error {
 			continue
 		}
 		found = true
-		_, digest, err := findPart(book, id)
+		part, err := findPart(book, id)
 		if err != nil {
-			digest = "unknown: no pipeline runs it"
+			part.digest = "unknown: no pipeline runs it"
 		}
-		fmt.Fprintf(out, "# %s, digest %s\n%s", set.Name.Pos.File, digest, set.Name.Source())
+		fmt.Fprintf(out, "# %s, digest %s\n%s%s", set.Name.Pos.File, part.digest, set.Name.Source(), part.calls)
 	}
 	for _, plan := range book.Plans() {
 		if name, _ := plan.NameAndVersion(); name == path || plan.Pipeline() == path {
@@ -71,15 +72,33 @@ func showRule(out io.Writer, o *ruleOptions, path string) error {
 	return nil
 }
 
+// shownPart is a rule set or a part of it.
+type shownPart struct {
+	text, digest string
+	calls        string // what the definitions stand for that it calls, as comments
+}
+
 // findPart looks a path up in the default pipeline, else in the others.
-func findPart(book *compile.Rulebook, path string) (text, digest string, err error) {
-	if text, digest, err = book.Default().Part(path); err == nil {
-		return text, digest, nil
+func findPart(book *compile.Rulebook, path string) (shownPart, error) {
+	part, err := partOf(book.Default(), path)
+	if err == nil {
+		return part, nil
 	}
 	for _, plan := range book.Plans() {
-		if text, digest, other := plan.Part(path); other == nil {
-			return text, digest, nil
+		if part, other := partOf(plan, path); other == nil {
+			return part, nil
 		}
 	}
-	return "", "", err
+	return shownPart{}, err
+}
+
+func partOf(plan *engine.Plan, path string) (out shownPart, err error) {
+	if out.text, out.digest, err = plan.Part(path); err != nil {
+		return out, err
+	}
+	calls, err := plan.Calls(path)
+	for _, one := range calls {
+		out.calls += "# " + one + "\n"
+	}
+	return out, err
 }

@@ -38,8 +38,7 @@ type axisRewriter struct {
 
 func (x *axisRewriter) problem(e celast.Expr, message string) {
 	loc := x.ast.SourceInfo().GetStartLocation(e.ID())
-	pos := x.s.At(loc.Line(), loc.Column())
-	x.c.ps.Add(&source.Problem{Pos: pos, Subject: x.subject, Message: message, Excerpt: source.Excerpt(x.s.Lines(), pos)})
+	x.c.ps.Inside(x.s, loc.Line(), loc.Column(), x.subject, message)
 }
 
 // substitute replaces name by value: r[name] becomes the field r.value, name alone a string.

@@ -41,8 +41,7 @@ func (c *compiler) affordable(s source.Scalar, ast *cel.Ast, sc *scopeEnv, subje
 		c.ps.At(s, subject, "the expression has a construct whose cost has no bound; use exists, all, exists_one, filter or map")
 	case e.grown != nil:
 		loc := ast.NativeRep().SourceInfo().GetStartLocation(e.grown.expr.ID())
-		pos := s.At(loc.Line(), loc.Column())
-		c.ps.Add(&source.Problem{Pos: pos, Subject: subject, Message: e.grown.message(), Excerpt: source.Excerpt(s.Lines(), pos)})
+		c.ps.Inside(s, loc.Line(), loc.Column(), subject, e.grown.message())
 	case total.Steps > lang.MaxCost && out.Own.Steps <= lang.MaxCost:
 		c.ps.At(s, subject, fmt.Sprintf("the expression may take %d steps with the variables that it reads (%s), at most %d are allowed: %s",
 			total.Steps, dearest(out), lang.MaxCost, wayOutOfSteps))

@@ -251,7 +251,7 @@ func (c *compiler) checked(s source.Scalar, env *cel.Env, sc *scopeEnv, fair fun
 		ast, issues = env.Check(ast)
 	}
 	if issues != nil && issues.Err() != nil {
-		c.expressionFaults(s, sc, subject, issues.Errors())
+		c.expressionFaults(s, env, sc, subject, issues.Errors())
 		return nil
 	}
 	if !c.literals(s, ast, subject) {

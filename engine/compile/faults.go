@@ -20,20 +20,19 @@ import (
 
 // expressionFaults reports CEL's errors with hints, but not those that follow from others: all but the
 // first syntax error, and that a variable with faults is not declared. sc is the scope; nil = not known.
-func (c *compiler) expressionFaults(s source.Scalar, sc *scopeEnv, subject string, faults []*cel.Error) {
+func (c *compiler) expressionFaults(s source.Scalar, env *cel.Env, sc *scopeEnv, subject string, faults []*cel.Error) {
 	for _, e := range faults {
 		message, syntax := strings.CutPrefix(e.Message, "Syntax error: ")
 		if syntax {
 			message = syntaxHint(message)
 		} else {
 			message = strings.ReplaceAll(message, " (in container '')", "")
-			if m := undeclared.FindStringSubmatch(message); m != nil && sc != nil && sc.missing[m[1]] {
+			if m := undeclared.FindStringSubmatch(message); m != nil && (sc != nil && sc.missing[m[1]] || c.inlined.Faulty(m[1])) {
 				continue
 			}
-			message = c.nameHint(message, s.Value, e.Location, sc)
+			message = c.nameHint(message, s.Value, e.Location, env, sc)
 		}
-		pos := s.At(e.Location.Line(), e.Location.Column())
-		c.ps.Add(&source.Problem{Pos: pos, Subject: subject, Message: message, Excerpt: source.Excerpt(s.Lines(), pos)})
+		c.ps.Inside(s, e.Location.Line(), e.Location.Column(), subject, message)
 		if syntax {
 			return
 		}
@@ -70,9 +69,14 @@ var absent = map[string]string{
 }
 
 // nameHint suggests what an unknown name could mean.
-func (c *compiler) nameHint(message, expression string, at common.Location, sc *scopeEnv) string {
+func (c *compiler) nameHint(message, expression string, at common.Location, env *cel.Env, sc *scopeEnv) string {
 	if message == "invalid argument to has() macro" {
 		return message + "; of a field that an axis names, ask e.g. resource in policy.minAllowed"
+	}
+	if m := undeclared.FindStringSubmatch(message); m != nil && absent[m[1]] == "" {
+		if hint := c.callHint(m[1], expression, at, env); hint != "" {
+			return message + hint
+		}
 	}
 	if sc == nil {
 		if m := undeclared.FindStringSubmatch(message); m != nil && (m[1] == "gates" || m[1] == "params" || m[1] == "object" || m[1] == "oldObject" || slices.ContainsFunc(c.at.Vars, func(v registry.Var) bool { return v.Name == m[1] })) {
@@ -152,8 +156,7 @@ func (c *compiler) literals(s source.Scalar, ast *cel.Ast, subject string) bool 
 		if _, err := c.reg.Units()[unit].Parse(string(text)); err != nil {
 			fine = false
 			loc := native.SourceInfo().GetStartLocation(args[0].ID())
-			pos := s.At(loc.Line(), loc.Column())
-			c.ps.Add(&source.Problem{Pos: pos, Subject: subject, Message: err.Error(), Excerpt: source.Excerpt(s.Lines(), pos)})
+			c.ps.Inside(s, loc.Line(), loc.Column(), subject, err.Error())
 		}
 	}))
 	return fine

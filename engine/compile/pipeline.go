@@ -15,6 +15,7 @@ import (
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/inline"
 	"github.com/celvpa/celvpa/engine/internal/resolve"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
@@ -85,6 +86,10 @@ type compiler struct {
 	stop       func() error                 // returns an error to give up; nil = never
 	trying     bool                         // only faults are wanted: nothing is kept or assembled
 
+	definitions map[*document.Pipeline]*inline.Definitions
+	pipeline    *document.Pipeline  // of the current plan
+	inlined     *inline.Definitions // of the current plan
+
 	at       *registry.Point                  // of the current rule set
 	typed    map[objectPlace]*validationScope // of the current plan; each takes milliseconds to build
 	axis     *lang.AxisValue                  // of the current stage or validation; nil = none
@@ -111,7 +116,7 @@ func newCompiler(reg *registry.Registry, o Options) (*compiler, error) {
 	}
 	c := &compiler{reg: reg, gateValues: o.Gates, params: o.Params, base: base, ps: &source.Collector{}, findings: &source.Collector{},
 		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, edited: map[*document.RuleSet][]editedSet{}, points: map[string]*engine.PointPlan{}, unitFunctions: map[string]string{},
-		only: o.Points, cache: o.Cache, leftOut: map[*document.RuleSet]bool{}}
+		only: o.Points, cache: o.Cache, leftOut: map[*document.RuleSet]bool{}, definitions: map[*document.Pipeline]*inline.Definitions{}}
 	for name, u := range reg.Units() {
 		if u.Func != "" {
 			c.unitFunctions[u.Func] = name
@@ -179,6 +184,7 @@ func (c *compiler) plan(r *resolve.Resolved) *engine.Plan {
 	for _, o := range r.Overlays {
 		plan.Overlays = append(plan.Overlays, o.Name.Value)
 	}
+	c.pipeline, c.inlined = r.Pipeline, c.definitionsOf(r.Pipeline)
 	c.typed = map[objectPlace]*validationScope{}
 	defer func() { c.typed = nil }() // rulebooks keep the compiler
 	r.Prune()
@@ -247,6 +253,7 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 		h.Line("set", set.ID())
 		result.params.EachValue("", func(name string, v any) { h.Line("param", name, v) })
 		h.Body(set)
+		h.Definitions(c.called(set))
 	}
 	compiled.Cost = total.Cost
 	c.affordableTogether(point, total)

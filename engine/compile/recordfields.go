@@ -40,8 +40,7 @@ func (c *compiler) recordFields(s source.Scalar, env *cel.Env, checked *cel.Ast,
 	problem := func(e celast.Expr, message string) {
 		fine = false
 		loc := ast.SourceInfo().GetStartLocation(e.ID())
-		pos := s.At(loc.Line(), loc.Column())
-		c.ps.Add(&source.Problem{Pos: pos, Subject: subject, Message: message, Excerpt: source.Excerpt(s.Lines(), pos)})
+		c.ps.Inside(s, loc.Line(), loc.Column(), subject, message)
 	}
 	celast.PreOrderVisit(ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if field, record, ok := closure.FieldInRecord(ast, e); ok {

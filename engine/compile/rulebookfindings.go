@@ -72,6 +72,7 @@ func (b *Rulebook) Findings() []*source.Problem {
 		}
 	}
 	b.keptBySchemas(all)
+	b.neverCalled(all)
 	all.Sort()
 	all.Dedupe()
 	return all.List

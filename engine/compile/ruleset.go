@@ -21,6 +21,7 @@ type setKey struct {
 	set     *document.RuleSet
 	gates   string
 	params  string // those that overlays, options or the pipeline set
+	calls   string // what the definitions say that it calls
 	leftOut bool   // only its parameters are bound
 	checked bool   // type-checked only
 }
@@ -35,7 +36,7 @@ type setResult struct {
 
 // cached compiles a rule set once per setKey.
 func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params []setting) *setResult {
-	key := setKey{set: set, gates: c.gatesOf(set), leftOut: c.leftOut[set], checked: !c.compiles(point.Name)}
+	key := setKey{set: set, gates: c.gatesOf(set), calls: c.meaningOf(set), leftOut: c.leftOut[set], checked: !c.compiles(point.Name)}
 	for _, p := range params {
 		if given, overridden := c.params[p.key]; overridden || p.pipeline != "" || p.overlaid {
 			key.params += fmt.Sprintf("%s=%q %q %q ", p.param.Name.Value, p.from.Value, given, p.param.Type.Value)
@@ -110,6 +111,10 @@ func (c *compiler) set(point *registry.Point, set *document.RuleSet, params []se
 // expressions compiles the body of a rule set; ok is false when nothing of it is usable.
 func (c *compiler) expressions(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, params []setting, subject string) (ok bool) {
 	c.used = &usage{names: map[string]bool{}}
+	first := len(c.ps.List)
+	set = c.spelt(set, subject)
+	behind := len(c.ps.List)
+	defer func() { c.ps.DropToldAt(first, behind) }() // a call that stays is also unknown to CEL
 	switch point.Kind {
 	case registry.ValidationPoint:
 		c.validations(point, set, compiled, params)

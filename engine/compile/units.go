@@ -201,9 +201,8 @@ func (u *unitChecker) bareNumbers(args []celast.Expr, unit string) {
 		if n, ok := literalInt(a); ok && n != 0 {
 			measure := u.c.reg.Units()[unit]
 			loc := u.ast.SourceInfo().GetStartLocation(a.ID())
-			pos := u.at.At(loc.Line(), loc.Column())
-			u.c.findings.Add(&source.Problem{Pos: pos, Subject: u.subject, Excerpt: source.Excerpt(u.at.Lines(), pos),
-				Message: fmt.Sprintf("%d counts %s here; write %s('%s')", n, measure.Doc, measure.Func, measure.Format(n))})
+			u.c.findings.Inside(u.at, loc.Line(), loc.Column(), u.subject,
+				fmt.Sprintf("%d counts %s here; write %s('%s')", n, measure.Doc, measure.Func, measure.Format(n)))
 		}
 	}
 }
@@ -269,8 +268,7 @@ func (u *unitChecker) doc(unit string) string { return u.c.reg.Units()[unit].Doc
 
 func (u *unitChecker) problem(e celast.Expr, message string) {
 	loc := u.ast.SourceInfo().GetStartLocation(e.ID())
-	pos := u.at.At(loc.Line(), loc.Column())
-	u.c.ps.Add(&source.Problem{Pos: pos, Subject: u.subject, Message: message, Excerpt: source.Excerpt(u.at.Lines(), pos)})
+	u.c.ps.Inside(u.at, loc.Line(), loc.Column(), u.subject, message)
 }
 
 func (c *compiler) unitRule(name string) closure.UnitRule {

@@ -59,7 +59,7 @@ func (d *Decoder) checkRuleSet(n *yaml.Node, s *RuleSet) {
 		s.Validations[i].At = d.placesBelow(s.At, s.Validations[i].At)
 		d.checkValidation(s.Validations[i])
 	}
-	s.Reads = s.ReadsParams()
+	s.Reads, s.Calls = s.ReadsParams(), s.CallsOf()
 }
 
 func (d *Decoder) checkStage(s *Stage) {

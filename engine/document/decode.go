@@ -134,6 +134,7 @@ func (d *Decoder) document(n *yaml.Node) (document, bool) {
 		doc.pipeline.Name = name
 		d.checkVersion(n, doc.pipeline.Version)
 		d.checkNames("param", paramName, names(doc.pipeline.Params, func(p Param) source.Scalar { return p.Name }))
+		d.checkDefinitions(doc.pipeline.Definitions)
 	case doc.overlay != nil:
 		doc.overlay.Name = name
 		d.checkOverlay(n, doc.overlay)
@@ -229,6 +230,7 @@ func (d *Decoder) pipelineFields(p *Pipeline) fields {
 		"version":     d.into(&p.Version),
 		"description": d.text(&p.Description),
 		"params":      d.params(&p.Params),
+		"definitions": each(d, &p.Definitions, d.definitionFields),
 		"points": func(v *yaml.Node) {
 			if v.Kind != yaml.MappingNode {
 				d.Problem(v, "points must map each point to a list of rule sets")

@@ -5,9 +5,7 @@
 package document
 
 import (
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/celvpa/celvpa/engine/source"
 )
@@ -29,6 +27,7 @@ type RuleSet struct {
 	Variables   []Variable // named expressions for decisions
 
 	Reads map[string]bool // parameters that expressions mention; nil = not computed yet
+	Calls map[string]bool // functions that expressions call; nil = not computed yet
 	Body  string          // stage, decision or validation
 }
 
@@ -153,7 +152,8 @@ type Pipeline struct {
 	Name        source.Scalar
 	Version     source.Scalar
 	Description string
-	Params      []Param // shared by all rule sets that run
+	Params      []Param      // shared by all rule sets that run
+	Definitions []Definition // expressions that all rule sets that run may call
 	Points      []PipelinePoint
 }
 
@@ -183,60 +183,8 @@ const (
 	KindRuleTest = "RuleTest"
 )
 
-// ReadsParams returns the names of the parameters that expressions mention.
-func (s *RuleSet) ReadsParams() map[string]bool {
-	if s.Reads != nil {
-		return s.Reads
-	}
-	out := map[string]bool{}
-	s.eachExpression(func(e source.Scalar) {
-		for _, m := range readsParam.FindAllStringSubmatch(e.Value, -1) {
-			out[m[1]+m[2]+m[3]] = true
-		}
-	})
-	return out
-}
-
-// Mentions reports whether an expression contains a text.
-func (s *RuleSet) Mentions(text string) (found bool) {
-	s.eachExpression(func(e source.Scalar) { found = found || strings.Contains(e.Value, text) })
-	return found
-}
-
-// eachExpression visits all CEL of a rule set.
-func (s *RuleSet) eachExpression(visit func(source.Scalar)) {
-	variables := func(list []Variable) {
-		for _, v := range list {
-			visit(v.Expression)
-		}
-	}
-	variables(s.Variables)
-	for _, st := range s.Stages {
-		variables(st.Variables)
-		visit(st.When)
-		for _, r := range st.Rules {
-			visit(r.When)
-			for _, a := range r.Set {
-				visit(a.Expression)
-			}
-		}
-	}
-	for _, d := range s.Decisions {
-		visit(d.When)
-		visit(d.ReasonExpression)
-		visit(d.UntilExpression)
-	}
-	for _, v := range s.Validations {
-		visit(v.When)
-		visit(v.Expression)
-		visit(v.MessageExpression)
-	}
-}
-
 // ParamKeyOf is the key by which overlays and hosts set a parameter of a rule set.
 func ParamKeyOf(set *RuleSet, p *Param) string { return set.Name.Value + "." + p.Name.Value }
-
-var readsParam = regexp.MustCompile(`\bparams\s*\.\s*\??\s*([a-zA-Z_]\w*)|\bparams\s*\[\s*\?\s*["'](\w+)|["'](\w+)["']\s*in\s+params\b`)
 
 // Entries are the names of a set's stages, decisions or validations.
 func (s *RuleSet) Entries() []string {

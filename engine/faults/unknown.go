@@ -19,14 +19,23 @@ const (
 // else those with the same part before the first dot.
 func Has(unknown string, known []string) string {
 	if len(known) > fewNames {
-		if near := alike(unknown, known); len(near) > 0 {
-			return "did you mean " + strings.Join(near, " or ") + "?"
+		if near := DidYouMean(unknown, known); near != "" {
+			return near
 		}
 		if owner, of := siblings(unknown, known); len(of) > 0 {
 			return "of " + owner + " it has " + strings.Join(of, ", ")
 		}
 	}
 	return "it has " + strings.Join(known, ", ")
+}
+
+// DidYouMean ends a message about an unknown name with the known ones that are alike; empty without any.
+func DidYouMean(unknown string, known []string) string {
+	near := alike(unknown, known)
+	if len(near) == 0 {
+		return ""
+	}
+	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // alike returns the names that an unknown one may be a misspelling of, the likeliest first. The part

@@ -50,6 +50,12 @@ func (ps *Collector) At(s Scalar, subject, message string) {
 	ps.Add(&Problem{Pos: pos, Subject: subject, Message: message, Excerpt: Excerpt(s.lines, pos)})
 }
 
+// Inside adds a problem at a position in a scalar's value: line from 1, column from 0.
+func (ps *Collector) Inside(s Scalar, line, col int, subject, message string) {
+	pos := s.At(line, col)
+	ps.Add(&Problem{Pos: pos, Subject: subject, Message: message + s.within(line, col), Excerpt: Excerpt(s.lines, pos)})
+}
+
 // Err returns all problems ordered by position, or nil without any.
 func (ps *Collector) Err() error {
 	ps.Sort()

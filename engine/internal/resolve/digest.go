@@ -45,6 +45,13 @@ func (d Digest) ruleSet(s *document.RuleSet) {
 	d.Body(s)
 }
 
+// Definitions adds those that a part calls.
+func (d Digest) Definitions(called []*document.Definition) {
+	for _, f := range called {
+		d.Line("definition", f.Signature(), f.Expression)
+	}
+}
+
 // Body adds what a rule set does; parameter values are added where they are known.
 func (d Digest) Body(s *document.RuleSet) {
 	d.variables(s.Variables)

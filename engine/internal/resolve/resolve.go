@@ -220,7 +220,7 @@ func (r *Resolved) edit(at spot) *document.RuleSet {
 	}
 	c := *placed.Set
 	c.Stages, c.Decisions, c.Validations = slices.Clone(c.Stages), slices.Clone(c.Decisions), slices.Clone(c.Validations)
-	c.Reads = nil // expressions may change
+	c.Reads, c.Calls = nil, nil // expressions may change
 	placed.Set = &c
 	return &c
 }
@@ -241,7 +241,23 @@ func (r *Resolved) DigestAt(at spot) string {
 	default:
 		h.validation(&set.Validations[at.Entry])
 	}
+	h.Definitions(r.CalledAt(at))
 	return h.String()
+}
+
+// CalledAt lists the definitions that what a spot holds calls.
+func (r *Resolved) CalledAt(at spot) []*document.Definition {
+	return r.Pipeline.CalledBy(r.Points[at.Point].Sets[at.Set].Set.Only(at.Entry, at.Rule))
+}
+
+// Called lists the definitions that a rule set calls.
+func (r *Resolved) Called() (out []*document.Definition) {
+	for _, point := range r.Points {
+		for _, placed := range point.Sets {
+			out = append(out, r.Pipeline.CalledBy(placed.Set)...)
+		}
+	}
+	return out
 }
 
 // SetsAt returns the rule sets with entries at a point, by name.
