@@ -27,3 +27,16 @@ spec: {version: 1.0.0, points: {container.recommend: [rounding@1.0.0]}}
 	require.ErrorIs(t, err, errNo)
 	require.Contains(t, out, "undeclared reference to 'params': neither the rule set nor the pipeline it runs in declares params; a pipeline of your own declares in spec.params what its rule sets share")
 }
+
+func TestAPipelineWithoutDefinitionsIsToldWhatItLacks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "pipeline.yaml", `apiVersion: rules.celvpa.dev/v1alpha1
+kind: Pipeline
+metadata: {name: default}
+spec: {version: 1.0.0, points: {vpa.validate: [memory-per-cpu@1.0.0]}}
+`)
+	out, err := celvpa(t, "rules", "lint", dir)
+	require.ErrorIs(t, err, errNo)
+	require.Contains(t, out, "undeclared reference to 'isSafeQuantity': neither a function nor a definition of Pipeline default@1.0.0; a pipeline of your own defines in spec.definitions what its rule sets call")
+}
