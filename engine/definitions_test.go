@@ -153,6 +153,12 @@ func TestOverlaysCallDefinitions(t *testing.T) {
 	require.ErrorContains(t, err, "o.yaml:6:69: RuleSet ship@1.0.0, decision none, when: undeclared reference to 'isGolds': neither a function nor a definition of Pipeline p@1.0.0; did you mean isGold?")
 }
 
+func TestALiteralArgumentChoosesABranch(t *testing.T) {
+	_, err := bookOf(strings.NewReplacer("  points: {order.adj", "  - {name: extent, args: [goods, which], expression: \"which == 'price' ? goods.price : goods.weight\"}\n  points: {order.adj",
+		"isAbove(l, m, 0)))", "m in l && extent(l, m) > 0)) || lines.exists(l, extent(l, 'price') > cents('3c'))").Replace(defined))
+	require.NoError(t, err, "amounts of different units would meet in the branches")
+}
+
 func TestADefinitionThatOnlyAnOverlayCallsIsCalled(t *testing.T) {
 	idle := strings.Replace(defined, "  points: {order.adj", "  - {name: isNew, args: [tags], expression: \"'new' in tags\"}\n  points: {order.adj", 1)
 	book, err := bookOf(idle)

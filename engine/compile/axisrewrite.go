@@ -23,6 +23,7 @@ func (c *compiler) alongAxes(s source.Scalar, ast *cel.Ast, subject string) (ok 
 	if c.axis != nil {
 		x.substitute(x.ast.Expr(), c.axis.Axis.Name, c.axis.Value)
 	}
+	celast.PostOrderVisit(x.ast.Expr(), celast.NewExprVisitor(x.choose))
 	return len(c.ps.List) == before
 }
 
@@ -66,7 +67,6 @@ func (x *axisRewriter) substitute(root celast.Expr, name, value string) {
 			}
 		}
 	}))
-	celast.PostOrderVisit(root, celast.NewExprVisitor(x.choose))
 }
 
 // choose folds a ternary that compares two literals: the other branch may have another unit.
