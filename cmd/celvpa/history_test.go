@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2"
 )
 
 // fakeCluster serves documents at their paths, and is named by the kubeconfig that it returns.
@@ -33,6 +34,7 @@ func fakeCluster(t *testing.T, documents map[string]string) (kubeconfig string) 
 
 // TestHistoryOfASharedTarget is that of the first VPA by the rules: celvpa history, which has no flags of rules, went by age and name.
 func TestHistoryOfASharedTarget(t *testing.T) {
+	defer klog.CaptureState().Restore() // the command turns klog off
 	const vpa = `{"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"namespace": "shop", "name": %q, "creationTimestamp": %q},
 		"spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}}`
 	old, young := fmt.Sprintf(vpa, "old", "2026-01-01T00:00:00Z"), fmt.Sprintf(vpa, "young", "2026-01-02T00:00:00Z")
