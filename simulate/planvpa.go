@@ -141,7 +141,7 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 func (u *updater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Verdict {
 	group.Disrupted = podupdate.Resizing(u.byOwner[a.Owner], a.request.Pod, func(other *corev1.Pod) bool { return u.unboosted[other] })
 	verdict := a.DecideUnboost(v.chosen.Plan, group, a.trace)
-	if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
+	if podupdate.Resizes(verdict.Do) {
 		u.unboosted[a.request.Pod] = true
 	}
 	u.notePodTried(v, a, "its startup boost", verdict, func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.DecideUnboost(plan, group, nil) })

@@ -280,7 +280,7 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, update engin
 	if err != nil || !podupdate.TellsUnboost(update, verdict) {
 		return nil, verdict, err
 	}
-	if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
+	if podupdate.Resizes(verdict.Do) {
 		e.ending[owner]++
 	}
 	return p, verdict, nil
