@@ -102,7 +102,7 @@ func TestWhyAServerIsWaitedForIsToldAtOnce(t *testing.T) {
 			http.Error(w, "starting", http.StatusServiceUnavailable)
 			return true
 		}
-		require.Equal(t, []string{"Prometheus did not answer, and is asked again in 1s: server_error: server error: 503"}, told)
+		require.Equal(t, []string{"Prometheus did not answer, and is asked again in 1s: server_error: server error: 503: starting"}, told)
 		return false
 	}
 	var c history.Config

@@ -80,18 +80,19 @@ func (l *load) conflicts(ctx context.Context, from, to time.Time) string {
 // check asks a query whose answer is only for a note, at fewer times if these are too many. A failure
 // is a note, too.
 func (l *load) check(ctx context.Context, query string, span promapi.Range) (prommodel.Matrix, promapi.Range) {
-	const of = "series that contradict each other"
-	for slow := 0; ; span.Step *= 2 {
-		value, err := l.ask(ctx, l.over(query, span), of)
-		if err != nil && tooSlow(err) {
-			slow++
+	const what = "series that contradict each other"
+	for late := 0; ; span.Step *= 2 {
+		value, err := l.ask(ctx, l.over(query, span), what)
+		of := classOf(err)
+		if of == slow {
+			late++
 		}
 		switch {
 		case err == nil:
 			matrix, _ := value.(prommodel.Matrix)
 			return matrix, span
-		case !tooMuch(err) || slow >= inARow || span.End.Sub(span.Start) < 4*span.Step:
-			l.faults.check(of, err)
+		case of != large && of != slow || late >= inARow || span.End.Sub(span.Start) < 4*span.Step:
+			l.faults.check(what, err)
 			return nil, span
 		}
 	}

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,14 +48,12 @@ func (f *faults) sample(of, text, example string) {
 
 // query counts a query that failed.
 func (f *faults) query(of string, err error) {
-	kind, message := reason(err)
-	f.add(&fault{one: "query", many: "queries", text: "for " + of + " failed" + f.hint(kind), example: message, cause: err})
+	f.add(&fault{one: "query", many: "queries", text: "for " + of + " failed" + f.hint(err), example: err.Error(), cause: err})
 }
 
 // check counts a query that failed and that nothing else depends on.
 func (f *faults) check(of string, err error) {
-	_, message := reason(err)
-	f.add(&fault{one: "check", many: "checks", text: "for " + of + " failed", example: message, cause: err})
+	f.add(&fault{one: "check", many: "checks", text: "for " + of + " failed", example: err.Error(), cause: err})
 }
 
 func (f *faults) add(one *fault) {
@@ -115,35 +112,19 @@ func (f *fault) Error() string {
 // Unwrap is the error that made the first of these faults, if one did.
 func (f *fault) Unwrap() error { return f.cause }
 
-// reason is the type of a failed query, empty when no Prometheus answered, and what there is to say
-// about it. The body of answers that are not of the API, such as a proxy's, is quoted.
-func reason(err error) (promapi.ErrorType, string) {
-	var answer *promapi.Error
-	if !errors.As(err, &answer) {
-		return "", err.Error()
+// hint is the way out, as far as the class of a failure shows one.
+func (f *faults) hint(err error) string {
+	var of *failure
+	if !errors.As(err, &of) {
+		return ""
 	}
-	// The client reads bodies of the API only with status 400 and 422, but a time-out comes with
-	// 503.
-	var body struct {
-		Type  promapi.ErrorType `json:"errorType"`
-		Error string            `json:"error"`
-	}
-	if json.Unmarshal([]byte(answer.Detail), &body) == nil && body.Type != "" && body.Error != "" {
-		return body.Type, string(body.Type) + ": " + body.Error
-	}
-	if detail := strings.TrimSpace(answer.Detail); detail != "" {
-		return answer.Type, answer.Error() + ": " + detail
-	}
-	return answer.Type, answer.Error()
-}
-
-// hint is the way out, as far as the type of an error shows one.
-func (f *faults) hint(kind promapi.ErrorType) string {
-	switch kind {
-	case promapi.ErrClient:
-		return " (see " + f.address + " and the flags for credentials)"
-	case promapi.ErrTimeout:
+	switch {
+	case of.class == busy:
+		return " (ask less often, with --prometheus-qps)"
+	case of.class == slow:
 		return " (read less, with --history-length or --history-resolution, or allow more time, with --prometheus-query-timeout and Prometheus's --query.timeout)"
+	case of.class == refused && of.kind == promapi.ErrClient:
+		return " (see " + f.address + " and the flags for credentials)"
 	}
 	return ""
 }

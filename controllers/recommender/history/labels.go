@@ -64,7 +64,7 @@ func rangeOf(expr parser.Expr) *parser.MatrixSelector {
 
 // labelParts asks for a range in parts, whose samples together are those of the range.
 func (l *load) labelParts(ctx context.Context, span *parser.MatrixSelector, into usage, now time.Time) error {
-	begin, part, largest, slow := now.Add(-span.Range), labelsPart, span.Range, 0
+	begin, part, largest, late := now.Add(-span.Range), labelsPart, span.Range, 0
 	for end := now; end.After(begin); {
 		part = min(part, largest)
 		span.Range = min(part, end.Sub(begin))
@@ -72,17 +72,18 @@ func (l *load) labelParts(ctx context.Context, span *parser.MatrixSelector, into
 			l.patience = piecePatience
 		}
 		samples, err := l.labelsAt(ctx, span.String(), into, end)
-		if err != nil && tooSlow(err) {
-			slow++
+		of := classOf(err)
+		if of == slow {
+			late++
 		}
 		switch {
 		case err == nil:
-			slow = 0
+			late = 0
 			end = end.Add(-span.Range)
 			if part *= 4; samples > 0 {
 				part = min(part, time.Duration(pieceSamples/float64(samples)*float64(span.Range)))
 			}
-		case tooMuch(err) && slow < inARow && span.Range > time.Minute:
+		case (of == large || of == slow) && late < inARow && span.Range > time.Minute:
 			part = span.Range / 2
 			largest = part
 		default:

@@ -185,7 +185,7 @@ func (p *reading) span(ctx context.Context, m *progress, span promapi.Range) err
 	value, err := p.ask(ctx, p.over(m.query, span), m.name)
 	matrix, ok := value.(prommodel.Matrix)
 	if err == nil && !ok {
-		err = fmt.Errorf("the answer to %s is %s and %w", m.query, kindOf(value), errShape)
+		err = &failure{class: refused, text: fmt.Sprintf("the answer to %s is %s and no matrix", m.query, kindOf(value))}
 	}
 	if err == nil {
 		m.failed, p.failed = 0, 0
@@ -194,10 +194,11 @@ func (p *reading) span(ctx context.Context, m *progress, span promapi.Range) err
 	if ctx.Err() != nil {
 		return err
 	}
-	if tooSlow(err) {
+	of := classOf(err)
+	if of == slow {
 		m.failed++
 	}
-	if steps := p.stepsOf(span); tooMuch(err) && steps > 1 && m.failed < inARow {
+	if steps := p.stepsOf(span); (of == large || of == slow) && steps > 1 && m.failed < inARow {
 		p.steps = steps / 2
 		return p.halves(ctx, m, span)
 	}
@@ -215,7 +216,7 @@ func (p *reading) miss(m *progress, span promapi.Range, err error) error {
 	if p.gone || p.failed >= inARow {
 		return ended
 	}
-	if m.failed >= inARow || hopeless(err) {
+	if of := classOf(err); m.failed >= inARow || of == refused || of == slow {
 		m.over = true
 		p.ended = append(p.ended, ended)
 	}

@@ -51,7 +51,7 @@ func (s *signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(r)
 }
 
-// bounded ends answers that are too long to be held, and notes when a server wants to be asked again.
+// bounded ends answers that are too long to be held, and notes what the client does not pass on.
 type bounded struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -61,8 +61,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	answer.Body = &boundedBody{ReadCloser: answer.Body, left: longestText}
-	if after, ok := r.Context().Value(retryAfter{}).(*time.Duration); ok {
-		*after = waitOf(answer.Header)
+	if got, ok := r.Context().Value(replyKey{}).(*reply); ok {
+		*got = reply{status: answer.StatusCode, after: waitOf(answer.Header)}
 	}
 	return answer, nil
 }
@@ -82,11 +82,17 @@ func (b *boundedBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// retryAfter marks the *time.Duration in a context that takes the wait a server asks for.
-type retryAfter struct{}
+// reply is what is known of the last answer to a query before its body has come; zero = none came.
+type reply struct {
+	status int
+	after  time.Duration // that the server wants to be left alone
+}
 
-func withRetryAfter(ctx context.Context, wait *time.Duration) context.Context {
-	return context.WithValue(ctx, retryAfter{}, wait)
+// replyKey marks the *reply in a context.
+type replyKey struct{}
+
+func withReply(ctx context.Context, to *reply) context.Context {
+	return context.WithValue(ctx, replyKey{}, to)
 }
 
 // waitOf is how long a server wants to be left alone (RFC 9110, 10.2.3); 0 = it does not say.
