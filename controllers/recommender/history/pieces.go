@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	promapi "github.com/prometheus/client_golang/api/prometheus/v1"
@@ -13,12 +14,9 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
-// Bounds of what one answer holds. 250,000 samples are 7 MB of text.
-const (
-	pieceSamples = 250_000
-	pieceMost    = 10_000 // steps; Prometheus allows 11,000 samples of a series
-	inARow       = 3      // queries that fail, after which no other is asked
-)
+// inARow is how many pieces of a metric have to fail one after another to end its reading, or how
+// many queries that take too long.
+const inARow = 3
 
 // piecePatience is how long one piece is waited for: 1, 2, 4 … 64 seconds, about two minutes.
 var piecePatience = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 7}
@@ -58,11 +56,12 @@ type Watcher struct {
 // amount of each time counts: replicas of a Prometheus agree, and a container that restarts leaves
 // the old series behind for five minutes. A note names series that do not agree.
 //
-// A piece has as many steps as make about 250,000 samples. One that is too large for the server is
-// asked for in halves, and those after it are no larger; one that fails, because the server is away,
-// busy or ends in the middle of the answer, again, for two minutes. No piece is asked for twice after
-// it came. Pieces that never come leave a gap, and three in a row end the reading of the metric; the
-// error says what is missing. An error of take ends all.
+// A piece has as many steps as make about 250,000 samples. One that is too large or too slow for the
+// server is asked for in halves, and those after it are no larger until 16 came; one that fails,
+// because the server is away, busy or ends in the middle of the answer, again, for two minutes. No
+// piece is asked for twice after it came. Pieces that never come leave a gap, and three in a row end
+// the reading of the metric, as three queries in a row do that take too long, and one that the server
+// refuses; the error says what is missing. An error of take ends all.
 func (s *Source) Pieces(ctx context.Context, from, to time.Time, watch Watcher, take func(*Piece) error) error {
 	l := s.load(piecePatience)
 	if watch.Waiting != nil {
@@ -114,9 +113,9 @@ type reading struct {
 	metrics [2]progress
 	ended   []error // why a metric ended early
 
-	most   int   // samples of the last span, of the resource that has more
-	steps  int64 // of the largest span
-	failed int   // pieces in a row, of all metrics
+	sizes  sizes
+	seen   int64 // samples of the largest step of this span
+	missed int   // pieces in a row, of all metrics
 }
 
 // progress is how far the reading of one metric came.
@@ -127,13 +126,14 @@ type progress struct {
 	found  bool // series
 	lost   bool // a piece never came
 	over   bool // no more is asked for
-	failed int  // queries in a row
+	missed int  // pieces in a row
+	slow   int  // queries in a row
 }
 
 // read reads both metrics from one time to another, both included, and gives what comes to take. It
 // gives up a metric whose queries fail. The errors that it returns are not among the faults.
 func (l *load) read(ctx context.Context, from, to time.Time, take taker) error {
-	p := &reading{load: l, take: take, step: time.Duration(l.config.Resolution), steps: pieceMost}
+	p := &reading{load: l, take: take, step: time.Duration(l.config.Resolution), sizes: newSizes()}
 	p.metrics = [2]progress{
 		{resource: model.CPU, name: l.config.CPUMetric, query: l.config.cpuQuery()},
 		{resource: model.Memory, name: l.config.MemoryMetric, query: l.config.memoryQuery()},
@@ -150,22 +150,20 @@ func (l *load) read(ctx context.Context, from, to time.Time, take taker) error {
 // all reads span after span. Spans grow and shrink with what the last one held. The first is of one
 // time, which is little of the largest cluster, too.
 func (p *reading) all(ctx context.Context, from, to time.Time) error {
-	for steps := int64(1); !from.After(to) && !(p.metrics[0].over && p.metrics[1].over); {
+	for steps := int64(1); !from.After(to) && !(p.metrics[0].over && p.metrics[1].over); steps = p.sizes.next(steps) {
 		last := from.Add(time.Duration(steps-1) * p.step)
 		if last.After(to) {
 			last = to
 		}
-		p.most = 0
+		p.seen = 0
 		for i := range p.metrics {
 			if err := p.span(ctx, &p.metrics[i], promapi.Range{Start: from, End: last, Step: p.step}); err != nil {
 				return err
 			}
 		}
-		grown := 4 * steps
-		if p.most > 0 {
-			grown = min(grown, steps*pieceSamples/int64(p.most))
+		if p.seen > 0 {
+			p.sizes.samples = p.seen
 		}
-		steps = min(max(grown, 1), p.steps)
 		from = last.Add(p.step)
 	}
 	return nil
@@ -173,13 +171,13 @@ func (p *reading) all(ctx context.Context, from, to time.Time) error {
 
 // span reads a metric in a part of the time. The error ends the reading of all.
 func (p *reading) span(ctx context.Context, m *progress, span promapi.Range) error {
-	if m.over {
+	steps := p.stepsOf(span)
+	switch {
+	case m.over:
 		return nil
-	}
-	if p.stepsOf(span) > p.steps {
+	case steps > p.sizes.most:
 		return p.halves(ctx, m, span)
-	}
-	if p.answered {
+	case p.answered:
 		p.patience = piecePatience
 	}
 	value, err := p.ask(ctx, p.over(m.query, span), m.name)
@@ -187,37 +185,42 @@ func (p *reading) span(ctx context.Context, m *progress, span promapi.Range) err
 	if err == nil && !ok {
 		err = &failure{class: refused, text: fmt.Sprintf("the answer to %s is %s and no matrix", m.query, kindOf(value))}
 	}
-	if err == nil {
-		m.failed, p.failed = 0, 0
-		return p.give(m, span, matrix)
-	}
-	if ctx.Err() != nil {
-		return err
-	}
 	of := classOf(err)
 	if of == slow {
-		m.failed++
+		m.slow++
 	}
-	if steps := p.stepsOf(span); (of == large || of == slow) && steps > 1 && m.failed < inARow {
-		p.steps = steps / 2
+	switch less := of == large || of == slow && m.slow < inARow; {
+	case err == nil:
+		m.missed, m.slow, p.missed = 0, 0, 0
+		return p.give(m, span, matrix)
+	case ctx.Err() != nil:
+		return err
+	case less && steps > 1:
+		p.sizes.failed(steps)
 		return p.halves(ctx, m, span)
+	case less && of == slow: // the server may have read it by now
+		return p.span(ctx, m, span)
 	}
 	return p.miss(m, span, err)
 }
 
-// miss leaves a gap.
+// miss leaves a gap. A metric that fails does not end the other one, unless that fails, too.
 func (p *reading) miss(m *progress, span promapi.Range, err error) error {
 	m.lost = true
 	begin := span.Start.UTC().Format(time.RFC3339)
 	p.faults.query(fmt.Sprintf("%s from %s to %s", m.name, begin, span.End.UTC().Format(time.RFC3339)), err)
-	m.failed++
-	p.failed++
+	m.missed++
+	p.missed++
 	ended := fmt.Errorf("reading %s ended at %s: the rest is not known", m.name, begin)
-	if p.gone || p.failed >= inARow {
-		return ended
+	both := true
+	for _, one := range p.metrics {
+		both = both && (one.over || one.missed > 0)
 	}
-	if of := classOf(err); m.failed >= inARow || of == refused || of == slow {
-		m.over = true
+	switch {
+	case p.gone, both && p.missed >= inARow:
+		return ended
+	case m.missed >= inARow, m.slow >= inARow, classOf(err) == refused:
+		m.over, p.missed = true, 0
 		p.ended = append(p.ended, ended)
 	}
 	return nil
@@ -238,17 +241,21 @@ func (p *reading) halves(ctx context.Context, m *progress, span promapi.Range) e
 // give hands over what came.
 func (p *reading) give(m *progress, span promapi.Range, matrix prommodel.Matrix) error {
 	out := make([]sampled, 0, len(matrix))
-	samples := 0
+	samples := make([]int64, p.stepsOf(span))
 	for _, stream := range matrix {
 		if stream == nil {
 			continue
 		}
+		for _, one := range stream.Values {
+			if step := int64(one.Timestamp.Time().Sub(span.Start) / p.step); step >= 0 && step < int64(len(samples)) {
+				samples[step]++
+			}
+		}
 		if one := p.stream(m.resource, m.name, stream); len(one.points) > 0 {
-			samples += len(one.points)
 			out = append(out, one)
 		}
 	}
-	p.most = max(p.most, samples)
+	p.seen = max(p.seen, slices.Max(samples))
 	m.found = m.found || len(out) > 0
 	p.found = p.found || m.found
 	return p.take(m.resource, span, out)

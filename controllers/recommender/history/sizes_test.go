@@ -81,7 +81,7 @@ func TestALoadAsksForEachTimeOnce(t *testing.T) {
 	}
 }
 
-func TestASizeThatWasTooLargeIsNotAskedAgain(t *testing.T) {
+func TestASizeThatWasTooLargeIsSeldomAskedAgain(t *testing.T) {
 	var refused int
 	address, asked := recorded(t, func(w http.ResponseWriter, of request) bool {
 		if of.steps <= 100 {
@@ -95,7 +95,7 @@ func TestASizeThatWasTooLargeIsNotAskedAgain(t *testing.T) {
 	s, _ := source(t, address, "--history-length=10d")
 	pods, _ := s.Load(t.Context(), now)
 	require.Len(t, pods[0].Samples(), 2*(10*24*60+1))
-	require.Equal(t, 2, refused, "256 and 128 of CPU")
+	require.Equal(t, 5, refused, "256 and 128 of CPU, and 128 again after 16, 32 and 64 pieces")
 	var good []request
 	for _, one := range asked(memory) {
 		if one.steps <= 100 {
@@ -119,6 +119,108 @@ func TestLoadsGiveUpSlowMetrics(t *testing.T) {
 	require.NotContains(t, err.Error(), "failed", "15 at a time are fine")
 	require.Len(t, pods[0].Samples(), 2*(24*60+1))
 	require.Less(t, len(asked(cpu)), 200)
+}
+
+func TestSizesGrowAgainOnceTheServerCan(t *testing.T) {
+	n := 0
+	address, asked := recorded(t, func(w http.ResponseWriter, of request) bool {
+		if n++; n > 40 || of.steps <= 4 {
+			return false
+		}
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = w.Write([]byte(`{"status":"error","errorType":"execution","error":"too many samples"}`))
+		return true
+	})
+	s, _ := source(t, address, "--history-length=20d")
+	pods, _ := s.Load(t.Context(), now)
+	require.Len(t, pods[0].Samples(), 2*(20*24*60+1))
+	require.Less(t, len(asked(cpu)), 250, "4 at a time are 7,200")
+}
+
+func TestATimeWithoutUsageMakesNoLargeAnswer(t *testing.T) {
+	const pods = 300
+	begin, gap, end := now.Add(-5*24*time.Hour).Unix(), now.Add(-3*24*time.Hour).Unix(), now.Add(-24*time.Hour).Unix()
+	most, all := 0, 0
+	address, _ := recorded(t, func(w http.ResponseWriter, of request) bool {
+		if of.steps == 0 || !strings.HasPrefix(of.query, memory) {
+			_, _ = w.Write([]byte(nothing))
+			return true
+		}
+		var values []any
+		for step := range of.steps {
+			if at := of.start + step*300; at >= begin && at < gap || at >= end {
+				values = append(values, int(at-now.Unix())/60, 1)
+			}
+		}
+		var list []string
+		for i := range pods {
+			list = append(list, series("a", fmt.Sprint("p", i), "c", values...))
+		}
+		most, all = max(most, pods*len(values)/2), all+pods*len(values)/2
+		_, _ = w.Write([]byte(matrix(list...)))
+		return true
+	})
+	s, _ := source(t, address, "--history-length=10d", "--history-resolution=5m")
+	_, _ = s.Load(t.Context(), now)
+	require.Equal(t, pods*(3*288+1), all)
+	require.LessOrEqual(t, most, 250_000)
+}
+
+func TestOneSlowQueryLosesNothing(t *testing.T) {
+	n := 0
+	address, asked := recorded(t, func(w http.ResponseWriter, of request) bool {
+		if !strings.HasPrefix(of.query, cpu) {
+			return false
+		}
+		if n++; n == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"status":"error","errorType":"timeout","error":"query timed out"}`))
+		}
+		return n == 1
+	})
+	s, _ := source(t, address)
+	pods, _ := s.Load(t.Context(), now)
+	require.Len(t, pods[0].Samples(), 2*61)
+	require.Len(t, asked(cpu), len(asked(memory))+1)
+}
+
+func TestAPieceThatNeverComesLosesOnlyItself(t *testing.T) {
+	n := 0
+	address, _ := recorded(t, func(w http.ResponseWriter, of request) bool {
+		if of.steps < 16 || !strings.HasPrefix(of.query, cpu) || n == 8 {
+			return false
+		}
+		n++
+		http.Error(w, "too many outstanding requests", http.StatusTooManyRequests)
+		return true
+	})
+	s, clk := source(t, address, "--history-length=1d")
+	pods, err := s.Load(t.Context(), now)
+	require.Len(t, pods[0].Samples(), 2*(24*60+1)-16)
+	require.Len(t, clk.waited, 7, "two minutes")
+	require.ErrorContains(t, err, "1 query for container_cpu_usage_seconds_total from 2026-11-20T12:05:00Z to 2026-11-20T12:20:00Z failed (ask less often, with --prometheus-qps), e.g. client_error: client error: 429")
+	require.NotContains(t, err.Error(), "the rest is not known")
+}
+
+func TestAMetricThatFailsDoesNotEndTheOther(t *testing.T) {
+	address, asked := recorded(t, func(w http.ResponseWriter, of request) bool {
+		if !strings.HasPrefix(of.query, cpu) || of.start < now.Add(-23*time.Hour).Unix() {
+			return false
+		}
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		why := "expanding series: EOF"
+		if of.steps > 4 {
+			why = "too many samples" // so that one piece of memory comes with many of CPU
+		}
+		_, _ = fmt.Fprintf(w, `{"status":"error","errorType":"execution","error":%q}`, why)
+		return true
+	})
+	s, _ := source(t, address, "--history-length=1d")
+	pods, err := s.Load(t.Context(), now)
+	require.ErrorContains(t, err, "reading container_cpu_usage_seconds_total ended at ")
+	require.NotContains(t, err.Error(), "container_memory")
+	covered(t, asked(memory), now.Add(-24*time.Hour), now, 64)
+	require.Greater(t, len(pods[0].Samples()), 24*60)
 }
 
 func TestAServerSaysWhenToAskAgain(t *testing.T) {
