@@ -35,12 +35,13 @@ func (s *Source) at(query string, at time.Time) asked {
 // load is one run of Load, or of Pieces. Its queries are asked one after another.
 type load struct {
 	*Source
-	faults   faults
-	patience wait.Backoff                        // what is left of it
-	answered bool                                // a query had an answer
-	found    bool                                // usage
-	gone     bool                                // Prometheus cannot be reached, or the context has ended: ask no more
-	waiting  func(d time.Duration, cause string) // before a query is sent again
+	faults     faults
+	patience   wait.Backoff                        // what is left of it
+	answered   bool                                // a query had an answer
+	found      bool                                // usage
+	unlabelled bool                                // labels of pods did not come, or not all
+	gone       bool                                // Prometheus cannot be reached, or the context has ended: ask no more
+	waiting    func(d time.Duration, cause string) // before a query is sent again
 }
 
 func (s *Source) load(patience wait.Backoff) *load {

@@ -64,6 +64,10 @@ func (s *Source) Load(ctx context.Context, now time.Time) ([]Pod, error) {
 	step, length := time.Duration(s.config.Resolution), time.Duration(s.config.Length)
 	from, to := now.Add(-length), now.Add(-length%step)
 	found := usage{}
+	l.labels(ctx, found, now) // first: without them, usage is of no use for pods that are gone
+	if l.gone {
+		return nil, l.faults.err()
+	}
 	err := l.read(ctx, from, to, func(r model.Resource, _ promapi.Range, list []sampled) error {
 		for _, one := range list {
 			found.container(one.pod, one.container).add(r, one.points)
@@ -73,7 +77,7 @@ func (s *Source) Load(ctx context.Context, now time.Time) ([]Pod, error) {
 	if text := l.conflicts(ctx, from, to); text != "" {
 		s.log.Error(nil, "history may be of several clusters; choose one with --prometheus-matchers", "detail", text)
 	}
-	l.labels(ctx, found, now)
+	l.withoutLabels(found)
 	return found.pods(), errors.Join(err, l.faults.err())
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	prommodel "github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 )
 
@@ -262,44 +261,4 @@ func TestQueriesHaveARate(t *testing.T) {
 	for i, d := range clk.waited {
 		require.InDelta(t, 100*(i+1), d.Seconds(), 5, "this clock does not go on, so waits add up")
 	}
-}
-
-func TestLabelsComeInParts(t *testing.T) {
-	const query = "kube_pod_labels{cluster=\"a\"}"
-	var largest time.Duration
-	address, asked := recorded(t, func(w http.ResponseWriter, of request) bool {
-		part, found := strings.CutPrefix(of.query, query+"[")
-		if !found {
-			return false
-		}
-		d, err := prommodel.ParseDuration(strings.TrimSuffix(part, "]"))
-		require.NoError(t, err)
-		if time.Duration(d) > 10*time.Hour {
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			_, _ = w.Write([]byte(`{"status":"error","errorType":"execution","error":"too many samples"}`))
-			return true
-		}
-		largest = max(largest, time.Duration(d))
-		app := "new"
-		if of.end < now.Add(-24*time.Hour).Unix() {
-			app = "old"
-		}
-		_, _ = w.Write([]byte(matrix(fmt.Sprintf(`{"metric":{"namespace":"a","pod":"p","label_app":%q},"values":[[%d,"1"],[%d,"1"]]}`, app, of.end-60, of.end))))
-		return true
-	})
-	s, _ := source(t, address, "--metric-for-pod-labels=kube_pod_labels[8d]", "--prometheus-matchers=cluster=a",
-		"--pod-label-prefix=label_", "--pod-namespace-label=namespace", "--pod-name-label=pod")
-	pods, err := s.Load(t.Context(), now)
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{"app": "new"}, pods[0].Labels, "the newest of all parts")
-	require.Equal(t, 8*time.Hour, largest, "16 hours were too much")
-	end := now.Unix()
-	for _, one := range asked(query) {
-		d, _ := prommodel.ParseDuration(strings.TrimSuffix(strings.TrimPrefix(one.query, query+"["), "]"))
-		require.Equal(t, end, one.end)
-		if time.Duration(d) <= 10*time.Hour {
-			end -= int64(time.Duration(d).Seconds())
-		}
-	}
-	require.Equal(t, now.Add(-8*24*time.Hour).Unix(), end, "the parts are the whole")
 }

@@ -77,11 +77,19 @@ type gathered struct {
 	labelsFrom string // that series
 }
 
-func (u usage) container(pod model.PodID, name string) *container {
-	p := u[pod]
+func (u usage) pod(id model.PodID) *gathered {
+	p := u[id]
 	if p == nil {
-		p = &gathered{containers: map[string]*container{}}
-		u[pod] = p
+		p = &gathered{}
+		u[id] = p
+	}
+	return p
+}
+
+func (u usage) container(pod model.PodID, name string) *container {
+	p := u.pod(pod)
+	if p.containers == nil {
+		p.containers = map[string]*container{}
 	}
 	c := p.containers[name]
 	if c == nil {
@@ -91,11 +99,14 @@ func (u usage) container(pod model.PodID, name string) *container {
 	return c
 }
 
-// pods are sorted by namespace and name.
+// pods are those with containers, sorted by namespace and name.
 func (u usage) pods() []Pod {
-	out := make([]Pod, 0, len(u))
+	var out []Pod
 	for _, id := range u.ids() {
 		p := u[id]
+		if len(p.containers) == 0 {
+			continue // only its labels are known
+		}
 		pod := Pod{ID: id, Labels: p.labels, containers: make([]container, 0, len(p.containers))}
 		for _, name := range slices.Sorted(maps.Keys(p.containers)) {
 			pod.containers = append(pod.containers, *p.containers[name])
