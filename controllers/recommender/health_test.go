@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/celvpa/celvpa/controllers/recommender/history"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -28,7 +29,7 @@ func TestLoadingALongHistoryIsHealthy(t *testing.T) {
 	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	var during error
 	var r *Recommender
-	r = New(Options{Clock: clk, Log: logr.Discard(), Interval: time.Minute, Settings: model.DefaultSettings(), History: loading(func() {
+	r = New(Options{Client: fake.NewClientBuilder().Build(), Clock: clk, Log: logr.Discard(), Interval: time.Minute, Settings: model.DefaultSettings(), History: loading(func() {
 		clk.Step(time.Hour)
 		during = r.Healthy()
 	})})

@@ -30,7 +30,8 @@ func (r *Recommender) loadHistory(ctx context.Context, existing map[model.Worklo
 		if err != nil {
 			r.Log.Error(err, "history incomplete; continuing with what was loaded")
 		}
-		r.using(func() { r.addHistory(pods, now) })
+		known := r.historyLabels(ctx)
+		r.using(func() { r.addHistory(pods, known, now) })
 		r.Log.Info("history loaded", "pods", len(pods))
 		return true
 	}
@@ -50,9 +51,9 @@ func (r *Recommender) loadHistory(ctx context.Context, existing map[model.Worklo
 }
 
 // addHistory adds the samples of pods, most of which are gone.
-func (s *State) addHistory(pods []history.Pod, now time.Time) {
+func (s *State) addHistory(pods []history.Pod, known historyLabels, now time.Time) {
 	for _, p := range pods {
-		spec := model.PodSpec{Labels: p.Labels}
+		spec := model.PodSpec{Labels: known.of(p)}
 		named := map[string]bool{}
 		for _, sample := range p.Samples() {
 			if !named[sample.Container] {
