@@ -31,6 +31,7 @@ type Head struct {
 type End struct {
 	Points int64    `json:"points"` // of usage, those that came twice counted twice
 	Notes  []string `json:"notes"`  // remarks about the history; none in an anonymised snapshot, for they hold names
-	// Faults says what could not be read when the snapshot was made; it lacks that.
+	// Faults counts what could not be read when the snapshot was made, or those it was made of; it
+	// lacks that.
 	Faults int `json:"faults"`
 }

@@ -24,6 +24,8 @@ type File struct {
 	Head Head
 	// Continued: what it lacks comes from another source, so nothing is noted about that.
 	Continued bool
+
+	faults int // of the last Read
 }
 
 // headBytes is how long the first file of an archive may be.
@@ -162,6 +164,7 @@ func (f *File) Read(ctx context.Context, to history.Sink) error {
 	case end == nil:
 		return f.fault(fmt.Errorf("it has no %s: making it was interrupted; make it anew", endName))
 	}
+	f.faults = end.Faults
 	for _, note := range end.Notes {
 		to.Note(note)
 	}

@@ -139,6 +139,35 @@ func TestASnapshotOfWhatCouldBeReadSaysSo(t *testing.T) {
 	require.NoError(t, store.Close())
 }
 
+// TestASnapshotOfASnapshotLacksWhatThatLacks: an anonymised one has no notes, and seemed to be complete.
+func TestASnapshotOfASnapshotLacksWhatThatLacks(t *testing.T) {
+	folder := t.TempDir()
+	path := func(name string) string { return filepath.Join(folder, name) }
+	require.NoError(t, os.WriteFile(path("usage.csv"), []byte(usage()), 0o600))
+	written := func(name string, source history.Source, o snapshot.Options) *snapshot.File {
+		var out bytes.Buffer
+		_, complete, _ := snapshot.Write(t.Context(), &out, &manifests.Set{}, []history.Source{source}, o)
+		require.True(t, complete)
+		require.NoError(t, os.WriteFile(path(name), out.Bytes(), 0o600))
+		return opened(t, path(name))
+	}
+	lacking := written("lacking", failing{history.Files{Paths: []string{path("usage.csv")}}}, snapshot.Options{})
+	for name, row := range map[string]struct {
+		continued bool
+		want      []string
+	}{
+		"another":   {want: []string{"snapshot " + path("another") + " lacks what could not be read when it was made: faults: 1"}},
+		"continued": {continued: true},
+	} {
+		from := *lacking
+		from.Continued = row.continued
+		store := history.NewStore(history.DefaultMemory, folder, nil)
+		require.NoError(t, written(name, &from, snapshot.Options{Salt: []byte("a salt of sixteen")}).Read(t.Context(), store))
+		require.Equal(t, row.want, store.Notes())
+		require.NoError(t, store.Close())
+	}
+}
+
 func TestFilesThatAreNoWholeSnapshot(t *testing.T) {
 	good, err := os.ReadFile(write(t, snapshot.Options{}))
 	require.NoError(t, err)

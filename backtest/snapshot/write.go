@@ -53,6 +53,7 @@ func Write(ctx context.Context, to io.Writer, set *manifests.Set, sources []hist
 	w.json(headName, Head{Version: Version, Anonymised: o.Salt != nil})
 	w.file(manifestsName, text)
 	errs := []error{unread, unreadable}
+	inherited := 0
 	for _, source := range sources {
 		if err := ctx.Err(); err != nil {
 			errs = append(errs, err)
@@ -62,10 +63,13 @@ func Write(ctx context.Context, to io.Writer, set *manifests.Set, sources []hist
 		if w.err == nil {
 			errs = append(errs, err)
 		}
+		if file, is := source.(*File); is && !file.Continued {
+			inherited += file.faults
+		}
 	}
 	w.flush()
 	r.Notes = w.notes
-	end := End{Points: w.points, Notes: append([]string{}, w.notes...), Faults: len(faults.List(faults.Join(errs...)))}
+	end := End{Points: w.points, Notes: append([]string{}, w.notes...), Faults: inherited + len(faults.List(faults.Join(errs...)))}
 	if w.names != nil {
 		end.Notes = []string{}
 	}
