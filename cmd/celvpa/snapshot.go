@@ -63,7 +63,8 @@ The file is a gzipped tar archive with YAML and CSV in it: look at it before you
 What was read until the first interrupt (Ctrl-C) is kept in FILE.part, a snapshot, too. A snapshot is a source of a snapshot:
 with --history FILE.part beside the URL and --history-begin only the rest is read.
 
-Exit code 0: all was read; 2: something could not be read, which the file lacks then, or there is no file.`,
+Exit code 0: all was read; 2: something could not be read, which the file lacks then. If no usage came, there is no file, and an
+earlier one of its name stays.`,
 		Example: `  celvpa snapshot -A --history https://thanos.example --to cluster.tar.gz
   celvpa snapshot -f deploy/ --history usage.csv --anonymise --to shop.tar.gz
   celvpa backtest --history shop.tar.gz
@@ -150,7 +151,7 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 		var complete bool
 		var err error
 		result, complete, err = snapshot.Write(ctx, to, set, sources, snapshot.Options{Salt: salt, Watch: watch})
-		if _, served := lacking(sources); ctx.Err() != nil && !served {
+		if err != nil && !came(sources, result) {
 			return false, err // there is nothing worth keeping, and an earlier file may have more
 		}
 		return complete, err
@@ -162,6 +163,17 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 		printLacks(cmd, path, sources)
 	}
 	return faults.Join(unread, unreadUsage, err)
+}
+
+// came says whether there is usage, of a server if one was asked.
+func came(sources []history.Source, r snapshot.Result) bool {
+	for _, source := range sources {
+		if _, is := source.(*history.Prometheus); is {
+			_, served := lacking(sources)
+			return served
+		}
+	}
+	return r.Points > 0
 }
 
 // lacking is from when on usage of servers is missing, zero = it is not, and whether any server gave

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -52,6 +54,19 @@ func TestSnapshotCommand(t *testing.T) {
 	} {
 		_, err := run(args...)
 		require.ErrorContains(t, err, want)
+	}
+	// What gives nothing does not replace what there is.
+	before, err := os.ReadFile(to)
+	require.NoError(t, err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer server.Close()
+	for _, from := range []string{server.URL, filepath.Join(folder, "none.csv")} {
+		said, err := run("-f", objects, "--history", from, "--to", to)
+		require.Error(t, err)
+		require.NotContains(t, said, "of usage")
+		after, err := os.ReadFile(to)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
 	}
 	entries, err := filepath.Glob(filepath.Join(folder, "*.part"))
 	require.NoError(t, err)
