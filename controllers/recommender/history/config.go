@@ -55,6 +55,8 @@ type Config struct {
 	QPS      float64     // --prometheus-qps: queries a second; 0 = as fast as they are answered, one after another
 
 	Namespace string // only pods of this namespace; empty = all. It has no flag of its own.
+
+	headerFaults []error // of --prometheus-header
 }
 
 // AddFlags adds the flags of c and gives c their defaults.
@@ -66,7 +68,7 @@ func AddFlags(f *pflag.FlagSet, c *Config) {
 	f.StringVar(&c.Address, "prometheus-address", "http://prometheus.monitoring.svc", "URL of Prometheus, for history with --storage=prometheus")
 	f.BoolVar(&c.Insecure, "prometheus-insecure", false, "do not verify the certificate of Prometheus")
 	f.Var(&c.Matchers, "prometheus-matchers", "matcher in PromQL to add to each query, such as cluster=\"a\" if Prometheus has several clusters;\ncan be repeated, and all must hold (celvpa's own)")
-	f.Var(headers{&c.Headers}, "prometheus-header", "header to send to Prometheus, as NAME: VALUE, such as the tenant of Mimir or Thanos,\nX-Scope-OrgID: team-a; can be repeated (celvpa's own)")
+	f.Var(headers{&c.Headers, &c.headerFaults}, "prometheus-header", "header to send to Prometheus, as NAME: VALUE, such as the tenant of Mimir or Thanos,\nX-Scope-OrgID: team-a; can be repeated (celvpa's own)")
 	f.Float64Var(&c.QPS, "prometheus-qps", 0, "maximum queries to Prometheus a second; 0 = one after another, without a pause (celvpa's own)")
 	f.StringVar(&c.CadvisorJob, "prometheus-cadvisor-job-name", "kubernetes-cadvisor", "label job of the series with container usage; empty = any")
 	duration(&c.Length, "history-length", 8*24*time.Hour, "length of history to read, such as 8d, 2w or 36h")
@@ -96,6 +98,7 @@ func (c *Config) Validate() error {
 	if err := c.checkAddress(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, c.headerFaults...)
 	for _, d := range []struct {
 		flag  string
 		value prommodel.Duration
@@ -151,28 +154,48 @@ func (c *Config) addressFlag() string { return "--" + cmp.Or(c.Flag, "prometheus
 // Redacted is the address without a password.
 func (c *Config) Redacted() string {
 	u, err := url.Parse(c.Address)
-	if err != nil {
+	if err != nil || misplaced(c.Address) {
 		return c.addressFlag()
 	}
 	return u.Redacted()
 }
 
+// misplaced: a user and password end where they should not, at a character that ends the host.
+func misplaced(address string) bool {
+	_, rest, _ := strings.Cut(address, "://")
+	end := strings.IndexAny(rest, "/?#")
+	return end >= 0 && strings.Contains(rest[end:], "@")
+}
+
 // checkAddress accepts http and https URLs. What it says never holds a password.
 func (c *Config) checkAddress() error {
 	flag := c.addressFlag()
+	if misplaced(c.Address) {
+		return fmt.Errorf("%s has an @ after the host: in a user name and a password write / as %%2F, ? as %%3F, # as %%23 and %% as %%25", flag)
+	}
 	u, err := url.Parse(c.Address)
 	if err != nil {
-		var inner *url.Error
-		if errors.As(err, &inner) {
-			err = inner.Err // the outer one quotes the address, password and all
+		// Parsing quotes what it cannot read, so it is told of an address without a user and password.
+		plain := c.Address
+		if at := strings.LastIndex(plain, "@"); at >= 0 {
+			plain = "http://" + plain[at+1:]
 		}
-		return fmt.Errorf("%s is not a URL such as http://prometheus.monitoring.svc:9090: %w", flag, err)
+		_, without := url.Parse(plain)
+		var inner *url.Error
+		if !errors.As(without, &inner) {
+			return fmt.Errorf("%s is not a URL such as http://prometheus.monitoring.svc:9090: write what is special in a user name and a password in percent, such as %% as %%25", flag)
+		}
+		return fmt.Errorf("%s is not a URL such as http://prometheus.monitoring.svc:9090: %w", flag, inner.Err)
+	}
+	shown := flag + "=" + u.Redacted()
+	if u.Opaque != "" && strings.Contains(u.Opaque, "@") || u.RawQuery != "" || u.Fragment != "" {
+		shown = flag // which may hold a password or a token
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return fmt.Errorf("%s=%s: use a URL with http or https and a host, such as http://prometheus.monitoring.svc:9090", flag, u.Redacted())
+		return fmt.Errorf("%s: use a URL with http or https and a host, such as http://prometheus.monitoring.svc:9090", shown)
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%s=%s: leave out what follows the path", flag, u.Redacted())
+		return fmt.Errorf("%s: leave out what follows the path", shown)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package history
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,8 +9,12 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// headers is a flag that can be repeated. Its text never shows a value, which may be a secret.
-type headers struct{ to *http.Header }
+// headers is a flag that can be repeated. Its text never shows a value, which may be a secret; nor do
+// its errors, so Validate reports them: pflag would quote the value.
+type headers struct {
+	to     *http.Header
+	faults *[]error
+}
 
 // ownHeaders are set by the client itself.
 var ownHeaders = []string{"Authorization", "Content-Length", "Content-Type", "Host", "Transfer-Encoding", "Accept-Encoding"}
@@ -20,13 +23,18 @@ var ownHeaders = []string{"Authorization", "Content-Length", "Content-Type", "Ho
 func (h headers) Set(text string) error {
 	name, value, found := strings.Cut(text, ":")
 	name, value = http.CanonicalHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
+	var why string
 	switch {
 	case !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value):
-		return errors.New("it is not of the form NAME: VALUE, such as X-Scope-OrgID: team-a")
+		why = "it is not of the form NAME: VALUE, such as X-Scope-OrgID: team-a"
 	case name == "Authorization":
-		return errors.New("use --prometheus-bearer-token-file, or a user name: command lines can be seen by others")
+		why = "for Authorization, use --prometheus-bearer-token-file, or a user name: command lines can be seen by others"
 	case slices.Contains(ownHeaders, name):
-		return fmt.Errorf("header %s is set by celvpa itself", name)
+		why = "header " + name + " is set by celvpa itself"
+	}
+	if why != "" {
+		*h.faults = append(*h.faults, errors.New("--prometheus-header: "+why))
+		return nil
 	}
 	if *h.to == nil {
 		*h.to = http.Header{}
