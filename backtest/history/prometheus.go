@@ -24,7 +24,8 @@ type Prometheus struct {
 	// note of it.
 	Waiting func(text string)
 
-	missing [2]time.Time // the first time of which usage did not come, by resource
+	missing [2]time.Time // the first time of which usage did not come, or not all, by resource
+	part    bool         // a part of the usage of some time came
 }
 
 // Lacks says, once Read has ended, whether usage is missing, from when on, and whether any came.
@@ -33,7 +34,7 @@ func (p *Prometheus) Lacks() (lacks bool, from time.Time, any bool) {
 	if memory := p.missing[model.Memory]; memory.Before(from) {
 		from = memory
 	}
-	return !from.After(p.To.Truncate(time.Duration(p.History.Resolution))), from, from.After(p.begin())
+	return !from.After(p.To.Truncate(time.Duration(p.History.Resolution))), from, p.part || from.After(p.begin())
 }
 
 func (p *Prometheus) begin() time.Time {
@@ -45,6 +46,10 @@ func (p *Prometheus) begin() time.Time {
 
 // came notes that a piece is there.
 func (p *Prometheus) came(piece *history.Piece) {
+	if piece.Partial {
+		p.part = p.part || len(piece.Usage) > 0
+		return
+	}
 	if !piece.From.After(p.missing[piece.Resource]) {
 		p.missing[piece.Resource] = piece.To.Add(time.Duration(p.History.Resolution))
 	}
@@ -66,7 +71,7 @@ func (p *Prometheus) Read(ctx context.Context, to Sink) error {
 		return err
 	}
 	begin := p.begin()
-	p.missing = [2]time.Time{begin, begin}
+	p.missing, p.part = [2]time.Time{begin, begin}, false
 	total := int64(p.To.Sub(begin) / time.Second)
 	watch := history.Watcher{
 		Waiting: func(d time.Duration, cause string) {

@@ -201,7 +201,7 @@ func TestGapsStayAndOddSeriesAreNoted(t *testing.T) {
 			answering.pods = 0 // a gap
 		}
 		body := answering.body(of, lacks, odd)
-		_, _ = w.Write([]byte(strings.Replace(string(body), `"status":"success"`, `"status":"success","warnings":["a store is down"]`, 1)))
+		_, _ = w.Write([]byte(strings.Replace(string(body), `"status":"success"`, `"status":"success","warnings":["PromQL info: metric might not be a counter"]`, 1)))
 		return true
 	}
 	to, _, err := read(t, s.URL, "--history-length=3d")
@@ -211,7 +211,51 @@ func TestGapsStayAndOddSeriesAreNoted(t *testing.T) {
 	all := strings.Join(to.notes, "\n")
 	require.Contains(t, all, "1 series of container_memory_working_set_bytes without label namespace")
 	require.Contains(t, all, "that are no amounts")
-	require.Contains(t, all, "of Prometheus about container_cpu_usage_seconds_total, e.g. a store is down")
+	require.Contains(t, all, "of Prometheus about container_cpu_usage_seconds_total, e.g. PromQL info: metric might not be a counter")
+}
+
+// TestAnAnswerThatStoresFailedToAddToIsWaitedFor: a Thanos answers with what it has, and a warning.
+func TestAnAnswerThatStoresFailedToAddToIsWaitedFor(t *testing.T) {
+	const warning = "receive series from Addr: store-2:10901: rpc error: code = Unavailable"
+	for name, row := range map[string]struct {
+		partial func(n int) bool
+		warning string
+		waits   int
+		lacks   bool
+	}{
+		"for a moment":            {partial: func(n int) bool { return n == 5 || n == 6 }, warning: warning, waits: 2},
+		"of memory, for good":     {partial: func(n int) bool { return n > 4 }, warning: warning, waits: 3 * 7, lacks: true},
+		"a remark on the query":   {partial: func(int) bool { return true }, warning: "PromQL warning: bucket label le is missing"},
+		"a time before the store": {partial: func(n int) bool { return n < 9 }, warning: "No StoreAPIs matched for this query"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, 2)
+			s.before = func(w http.ResponseWriter, _ *http.Request, n int, of span) bool {
+				if !row.partial(n) || row.lacks && strings.Contains(of.query, "cpu") {
+					return false
+				}
+				_, _ = w.Write([]byte(strings.Replace(string((&server{pods: 1}).body(of)), `"status":"success"`, fmt.Sprintf(`"status":"success","warnings":[%q]`, row.warning), 1)))
+				return true
+			}
+			var c history.Config
+			history.AddReadFlags(pflag.NewFlagSet("", pflag.ContinueOnError), &c, "history")
+			c.Address = s.URL
+			clk, to := &hasty{}, &taken{T: t, points: map[usagefile.Series]map[int64]int64{}}
+			source := &Prometheus{History: c, To: until, Clock: clk}
+			err := source.Read(t.Context(), to)
+			require.Len(t, clk.waited, row.waits)
+			require.Len(t, to.points[cpuOf("shop-0")], days(30), "what came is kept")
+			lacks, from, any := source.Lacks()
+			require.Equal(t, row.lacks, lacks)
+			require.True(t, any)
+			if !row.lacks {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "answers about container_memory_working_set_bytes without what stores hold that failed, e.g. "+warning)
+			require.Equal(t, until.Add(-30*24*time.Hour+5*5*time.Minute), from, "two spans were whole")
+		})
+	}
 }
 
 func TestNothingIsSaidToBeNothing(t *testing.T) {

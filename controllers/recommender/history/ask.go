@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	promapi "github.com/prometheus/client_golang/api/prometheus/v1"
@@ -40,12 +41,14 @@ type load struct {
 	answered   bool                                // a query had an answer
 	found      bool                                // usage
 	unlabelled bool                                // labels of pods did not come, or not all
+	lacking    map[string]int                      // answers in a row that lack what failed stores hold, by what they are about
+	checking   bool                                // what answers lack is of no matter
 	gone       bool                                // Prometheus cannot be reached, or the context has ended: ask no more
 	waiting    func(d time.Duration, cause string) // before a query is sent again
 }
 
 func (s *Source) load(patience wait.Backoff) *load {
-	l := &load{Source: s, faults: faults{address: s.config.addressFlag()}, patience: patience}
+	l := &load{Source: s, faults: faults{address: s.config.addressFlag()}, patience: patience, lacking: map[string]int{}}
 	l.waiting = func(d time.Duration, cause string) {
 		l.log.Info("Prometheus is not ready; retrying history", "in", d.String(), "error", cause)
 	}
@@ -66,18 +69,21 @@ func (l *load) ask(ctx context.Context, query asked, of string) (prommodel.Value
 		value, warnings, err := query(attempt)
 		expired := attempt.Err() != nil
 		cancel()
-		for _, w := range warnings {
-			l.faults.add(&fault{one: "warning", many: "warnings", text: "of Prometheus about " + of, example: w})
-		}
-		switch {
-		case err == nil:
-			l.answered = true
+		lacks := partial(warnings)
+		if err == nil && (len(lacks) == 0 || l.patience.Steps <= 0 || l.lacking[of] >= inARow || l.checking) {
+			l.accept(of, warnings, lacks)
 			return value, nil
-		case ctx.Err() != nil:
+		}
+		if ctx.Err() != nil {
 			l.gone = true
 			return nil, fmt.Errorf("reading history was stopped: %w", ctx.Err())
 		}
-		failed := failureOf(err, got.status, expired)
+		failed := &failure{class: away}
+		if err != nil {
+			failed = failureOf(err, got.status, expired)
+		} else {
+			failed.text = "the answer is partial: " + lacks[0]
+		}
 		if again := failed.class == away || failed.class == busy; !again || l.patience.Steps <= 0 {
 			if l.gone = failed.unreached; l.gone {
 				failed.text += "; Prometheus is unreachable, so the remaining queries are skipped"
@@ -90,6 +96,26 @@ func (l *load) ask(ctx context.Context, query asked, of string) (prommodel.Value
 			l.gone = true
 			return nil, fmt.Errorf("waiting for Prometheus was stopped (%w); it last said %w", ended, failed)
 		}
+	}
+}
+
+// accept notes what is odd about an answer. One that lacks something is taken once patience ends:
+// what it has is right. After three in a row the store is taken to be away for good, and not waited
+// for again until an answer is whole.
+func (l *load) accept(of string, warnings promapi.Warnings, lacks []string) {
+	l.answered = true
+	for _, w := range warnings {
+		if l.checking || !slices.Contains(lacks, w) {
+			l.faults.add(&fault{one: "warning", many: "warnings", text: "of Prometheus about " + of, example: w})
+		}
+	}
+	switch {
+	case l.checking:
+	case len(lacks) == 0:
+		l.lacking[of] = 0
+	default:
+		l.lacking[of]++
+		l.faults.add(&fault{one: "answer", many: "answers", text: "about " + of + " without what stores hold that failed", example: lacks[0], lost: true})
 	}
 }
 

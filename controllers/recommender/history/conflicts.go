@@ -54,6 +54,7 @@ func (l *load) conflicts(ctx context.Context, from, to time.Time) string {
 	if l.gone || !l.found {
 		return ""
 	}
+	l.checking = true
 	span := promapi.Range{Start: from, End: to, Step: max(to.Sub(from)/checkTimes, checkApart).Truncate(time.Second)}
 	unnoted := load{Source: l.Source} // what is odd has been noted when it was read
 	var worst []sampled

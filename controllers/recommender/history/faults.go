@@ -27,6 +27,7 @@ type fault struct {
 	text      string // what is wrong with it
 	example   string
 	cause     error                          // of the example; may be nil
+	lost      bool                           // usage, or labels
 	seen      map[prommodel.Fingerprint]bool // series that were counted
 }
 
@@ -48,7 +49,7 @@ func (f *faults) sample(of, text, example string) {
 
 // query counts a query that failed.
 func (f *faults) query(of string, err error) {
-	f.add(&fault{one: "query", many: "queries", text: "for " + of + " failed" + f.hint(err), example: err.Error(), cause: err})
+	f.add(&fault{one: "query", many: "queries", text: "for " + of + " failed" + f.hint(err), example: err.Error(), cause: err, lost: true})
 }
 
 // check counts a query that failed and that nothing else depends on.
@@ -79,21 +80,21 @@ func (f *faults) err() error {
 	return errors.Join(list...)
 }
 
-// failed is nil without queries that failed, otherwise all of them.
+// failed is nil if nothing is lost, otherwise what is.
 func (f *faults) failed() error {
 	list := make([]error, 0, len(f.order))
 	for _, text := range f.order {
-		if f.kinds[text].one == "query" {
+		if f.kinds[text].lost {
 			list = append(list, f.kinds[text])
 		}
 	}
 	return errors.Join(list...)
 }
 
-// odd are the faults that are no queries, in words.
+// odd are the faults by which nothing is lost but what they name, in words.
 func (f *faults) odd() (out []string) {
 	for _, text := range f.order {
-		if f.kinds[text].one != "query" {
+		if !f.kinds[text].lost {
 			out = append(out, f.kinds[text].Error())
 		}
 	}

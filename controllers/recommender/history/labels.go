@@ -129,10 +129,11 @@ func (l *load) labelParts(ctx context.Context, span *ranged, into usage, now tim
 
 // labelsAt asks once, and says how many samples the answer had.
 func (l *load) labelsAt(ctx context.Context, query string, into usage, at time.Time) (samples int, err error) {
-	value, err := l.ask(ctx, l.at(query, at), query)
+	value, err := l.ask(ctx, l.at(query, at), l.config.PodLabelsQuery)
 	if err != nil {
 		return 0, err
 	}
+	l.unlabelled = l.unlabelled || l.lacking[l.config.PodLabelsQuery] > 0
 	switch value := value.(type) {
 	case prommodel.Matrix:
 		for _, stream := range value {

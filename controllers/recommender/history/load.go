@@ -87,7 +87,7 @@ func (l *load) nothing(r model.Resource, name, query string) {
 	if r == model.CPU {
 		hint += "; --history-resolution must hold two scrapes"
 	}
-	l.faults.add(&fault{one: "query", many: "queries", text: "for " + name + " found no series (see " + hint + ")", example: query})
+	l.faults.add(&fault{one: "query", many: "queries", text: "for " + name + " found no series (see " + hint + ")", example: query, lost: true})
 }
 
 // stream reads the samples of one series; there are none if it is of no use.

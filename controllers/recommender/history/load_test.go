@@ -85,7 +85,7 @@ func TestOneFailingQueryLosesOnlyItself(t *testing.T) {
 		"a proxy finds no one, always": {query: cpu, answer: `502 nobody home`, want: "1 query for container_cpu_usage_seconds_total from 2026-11-21T11:00:00Z to 2026-11-21T11:00:00Z failed, e.g. server_error: server error: 502: nobody home", samples: 1, waits: 7 + 7 + 7, labels: map[string]string{}},
 		"an endless answer is cut":     {query: cpu, answer: `400 ` + strings.Repeat("x\n", 5000), want: "x x x x…", samples: 1, labels: map[string]string{}},
 		"no series match":              {query: memory, answer: nothing, want: "1 query for container_memory_working_set_bytes found no series (see the metric's name, ", samples: 1, labels: map[string]string{}},
-		"a warning":                    {query: memory, answer: `{"status":"success","warnings":["a store is down"],"data":{"resultType":"matrix","result":[` + series("a", "p", "c", 0, "1") + `]}}`, want: "warnings of Prometheus about container_memory_working_set_bytes, e.g. a store is down", samples: 2, labels: map[string]string{}},
+		"a warning":                    {query: memory, answer: `{"status":"success","warnings":["PromQL warning: this is odd"],"data":{"resultType":"matrix","result":[` + series("a", "p", "c", 0, "1") + `]}}`, want: "warnings of Prometheus about container_memory_working_set_bytes, e.g. PromQL warning: this is odd", samples: 2, labels: map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := answers{row.query: row.answer}

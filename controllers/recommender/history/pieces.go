@@ -26,6 +26,7 @@ type Piece struct {
 	Resource model.Resource
 	From, To time.Time // the first and the last time that was asked for
 	Usage    []Usage   // by series of the answer
+	Partial  bool      // usage is missing that stores hold which failed
 }
 
 // Usage is the usage of one container of a pod.
@@ -61,7 +62,8 @@ type Watcher struct {
 // because the server is away, busy or ends in the middle of the answer, again, for two minutes. No
 // piece is asked for twice after it came. Pieces that never come leave a gap, and three in a row end
 // the reading of the metric, as three queries in a row do that take too long, and one that the server
-// refuses; the error says what is missing. An error of take ends all.
+// refuses; the error says what is missing. An answer that some stores of a Thanos failed to add to is
+// waited for as well, and then taken as it is. An error of take ends all.
 func (s *Source) Pieces(ctx context.Context, from, to time.Time, watch Watcher, take func(*Piece) error) error {
 	l := s.load(piecePatience)
 	if watch.Waiting != nil {
@@ -74,7 +76,7 @@ func (s *Source) Pieces(ctx context.Context, from, to time.Time, watch Watcher, 
 			from.Format(time.RFC3339), to.Format(time.RFC3339), s.config.Resolution, maxPoints)
 	}
 	err := l.read(ctx, from, to, func(r model.Resource, span promapi.Range, list []sampled) error {
-		out := &Piece{Resource: r, From: span.Start, To: span.End, Usage: make([]Usage, 0, len(list))}
+		out := &Piece{Resource: r, From: span.Start, To: span.End, Partial: l.lacking[l.config.metric(r)] > 0, Usage: make([]Usage, 0, len(list))}
 		for _, one := range list {
 			u := Usage{Pod: one.pod, Container: one.container, Points: make([]Amount, 0, len(one.points))}
 			for _, at := range one.points {
@@ -135,8 +137,8 @@ type progress struct {
 func (l *load) read(ctx context.Context, from, to time.Time, take taker) error {
 	p := &reading{load: l, take: take, step: time.Duration(l.config.Resolution), sizes: newSizes()}
 	p.metrics = [2]progress{
-		{resource: model.CPU, name: l.config.CPUMetric, query: l.config.cpuQuery()},
-		{resource: model.Memory, name: l.config.MemoryMetric, query: l.config.memoryQuery()},
+		{resource: model.CPU, name: l.config.metric(model.CPU), query: l.config.cpuQuery()},
+		{resource: model.Memory, name: l.config.metric(model.Memory), query: l.config.memoryQuery()},
 	}
 	err := p.all(ctx, from, to)
 	for _, m := range p.metrics {

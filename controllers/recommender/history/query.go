@@ -20,6 +20,14 @@ func (c *Config) cpuQuery() string {
 // memoryQuery asks for bytes.
 func (c *Config) memoryQuery() string { return c.of("max", c.selector(c.MemoryMetric)) }
 
+// metric is the name of the metric with the usage of a resource.
+func (c *Config) metric(r model.Resource) string {
+	if r == model.CPU {
+		return c.CPUMetric
+	}
+	return c.MemoryMetric
+}
+
 // of aggregates the series of each container. The server does it, as labels of series are much longer
 // than those of containers: an answer has one series a container.
 func (c *Config) of(aggregation, query string) string {
