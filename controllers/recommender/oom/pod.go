@@ -10,7 +10,9 @@ import (
 // FromPod returns the containers of a pod that were killed for their memory between two states of
 // it (UPSTREAM.md §2.10):
 //   - those that are terminated now and were not before, or have been restarted since: memory is what the new pod requests;
-//   - those that ran before, run now, and were restarted in between: memory is what the old pod requests.
+//   - those that run or wait now, and whose last end is a kill that the old state does not show: memory is what the old
+//     pod requests. Upstream lacks those that wait now, or did before: nobody sees them terminated if a watch begins
+//     anew, or if the kubelet writes only the later of two statuses.
 //
 // So a container that waits between a kill and its restart is returned once. Memory is the request,
 // in bytes, as the node applies it if the status says so; 0 without one. Share is for a container without a request. Init containers,
@@ -35,7 +37,7 @@ func FromPod(old, new *corev1.Pod) []model.OOM {
 		kill, pod := now.State.Terminated, new
 		switch {
 		case forMemory(kill) && (before.State.Terminated == nil || restarted):
-		case now.State.Running != nil && before.State.Running != nil && restarted && forMemory(last):
+		case now.State.Terminated == nil && forMemory(last) && !shows(before, last):
 			kill, pod = last, old
 		default:
 			continue
@@ -79,6 +81,19 @@ func FromFirst(pod *corev1.Pod) []model.OOM {
 		}
 	}
 	return out
+}
+
+// shows: a status has the end of a container, or one that came later.
+func shows(s *corev1.ContainerStatus, end *corev1.ContainerStateTerminated) bool {
+	for _, one := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+		if one == nil {
+			continue
+		}
+		if one.FinishedAt.After(end.FinishedAt.Time) || one.FinishedAt.Equal(&end.FinishedAt) && one.ContainerID == end.ContainerID {
+			return true
+		}
+	}
+	return false
 }
 
 func forMemory(end *corev1.ContainerStateTerminated) bool {

@@ -35,6 +35,12 @@ func ended(reason string, minutes int) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: 137, FinishedAt: at}}
 }
 
+// of is the end of one run of a container.
+func of(id string, end corev1.ContainerState) corev1.ContainerState {
+	end.Terminated.ContainerID = "containerd://" + id
+	return end
+}
+
 func status(container string, restarts int32, state, last corev1.ContainerState) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: container, RestartCount: restarts, State: state, LastTerminationState: last}
 }
@@ -90,8 +96,26 @@ func TestKillsAreFoundBetweenTwoStatesOfAPod(t *testing.T) {
 			pod("100Mi", status("app", 3, waiting(), ended(killed, 2))), pod("100Mi", status("app", 4, running(), ended(killed, 2))), nil},
 		"it was seen killed, and runs again": {
 			pod("100Mi", status("app", 3, ended(killed, 2), never)), pod("100Mi", status("app", 4, running(), ended(killed, 2))), nil},
-		"it waits after a kill that nobody saw": {
-			pod("100Mi", status("app", 3, running(), never)), pod("100Mi", status("app", 4, waiting(), ended(killed, 2))), nil},
+		"it waits after a kill that nobody saw: the old request counts": {
+			pod("100Mi", status("app", 3, running(), never)), pod("200Mi", status("app", 3, waiting(), ended(killed, 2))),
+			[]model.OOM{kill("app", 100*mib, 2)}},
+		"it waits again, and was killed in between": {
+			pod("100Mi", status("app", 3, waiting(), ended(killed, 2))), pod("100Mi", status("app", 4, waiting(), ended(killed, 7))),
+			[]model.OOM{kill("app", 100*mib, 7)}},
+		"it waited and runs, and was killed in between": {
+			pod("100Mi", status("app", 3, waiting(), ended(killed, 2))), pod("100Mi", status("app", 5, running(), ended(killed, 7))),
+			[]model.OOM{kill("app", 100*mib, 7)}},
+		"it was seen killed, and waits": {
+			pod("100Mi", status("app", 3, ended(killed, 2), never)), pod("100Mi", status("app", 3, waiting(), ended(killed, 2))), nil},
+		"it still waits": {
+			pod("100Mi", status("app", 3, waiting(), ended(killed, 2))), pod("100Mi", status("app", 3, waiting(), ended(killed, 2))), nil},
+		"it was killed some time ago, and waits for another reason": {
+			pod("100Mi", status("app", 4, running(), ended(killed, 2))), pod("100Mi", status("app", 4, waiting(), ended(killed, 2))), nil},
+		"an old kill comes back into the status": {
+			pod("100Mi", status("app", 4, running(), ended("Error", 3))), pod("100Mi", status("app", 4, waiting(), ended(killed, 2))), nil},
+		"two kills in one second": {
+			pod("100Mi", status("app", 3, running(), of("one", ended(killed, 2)))), pod("100Mi", status("app", 4, running(), of("two", ended(killed, 2)))),
+			[]model.OOM{kill("app", 100*mib, 2)}},
 		"the status knows the request better": {
 			pod("100Mi", status("app", 0, running(), never)), pod("100Mi", with(status("app", 0, ended(killed, 1), never), requests("150Mi"))),
 			[]model.OOM{kill("app", 150*mib, 1)}},
