@@ -22,8 +22,8 @@ func brokenRules(t *testing.T) *compile.Rulebook {
 	path := filepath.Join(dir, "container-mode.yaml")
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "policy.?mode.orValue('')")
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "policy.?mode.orValue('')", "policy.mode", 1)), 0o600))
+	require.Contains(t, string(text), "isOff(policy.?mode)")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "isOff(policy.?mode)", "policy.mode == 'Off'", 1)), 0o600))
 	book, err := policy.Load(policy.Options{Path: dir})
 	require.NoError(t, err)
 	return book
