@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,6 +124,32 @@ func TestTheCommandsWithoutHelmWork(t *testing.T) {
 	refused, requests := forbidden(t, period{to: start}, uninstalling)
 	require.Empty(t, refused)
 	require.Positive(t, requests)
+}
+
+// TestTheUpdateStrategyCanChange to Recreate, with a number of replicas or as a value, and back: helm 4 applies on the server, where
+// what nobody owns stays.
+func TestTheUpdateStrategyCanChange(t *testing.T) {
+	needsLab(t)
+	s := newShell(t)
+	s.cleanUp(t)
+	const flags = " celvpa deploy/chart/celvpa -n celvpa-system --take-ownership --force-conflicts --set admissionController.enabled=false,"
+	s.run(t, "helm install --create-namespace"+flags+"updater.replicas=2")
+	for _, c := range []struct {
+		values string
+		want   appsv1.DeploymentStrategyType
+	}{
+		{"updater.replicas=1", appsv1.RecreateDeploymentStrategyType},
+		{"updater.replicas=2", appsv1.RollingUpdateDeploymentStrategyType},
+		{"updater.updateStrategy.type=Recreate", appsv1.RecreateDeploymentStrategyType},
+		{"updater.updateStrategy.type=RollingUpdate", appsv1.RollingUpdateDeploymentStrategyType},
+		{"updater.updateStrategy.rollingUpdate.maxSurge=0", appsv1.RollingUpdateDeploymentStrategyType},
+		{"updater.replicas=1", appsv1.RecreateDeploymentStrategyType},
+	} {
+		s.run(t, "helm upgrade"+flags+c.values)
+		d := &appsv1.Deployment{}
+		require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: release.Namespace, Name: "celvpa-updater"}, d))
+		require.Equal(t, c.want, d.Spec.Strategy.Type, c.values)
+	}
 }
 
 // nothingRefusesPods requires that no webhook of VPA is left and that pods can be created.

@@ -100,6 +100,25 @@ metadata:
 {{- end -}}
 {{- end -}}
 
+{{/* What API servers would fill in is written out, so that helm owns it: what nobody owns stays, and is refused beside Recreate. */}}
+{{- define "celvpa.strategy" -}}
+{{- $own := .values.updateStrategy -}}
+{{- $rolling := or $own (eq .key "admissionController") (include "celvpa.leaderElection" .) -}}
+{{- $type := default (ternary "RollingUpdate" "Recreate" (not (empty $rolling))) $own.type -}}
+type: {{ $type }}
+{{- if eq $type "RollingUpdate" }}
+{{- $update := dict "maxSurge" "25%" "maxUnavailable" "25%" }}
+{{- if and (not $own) (eq .key "admissionController") }}
+{{- $update = dict "maxSurge" 1 "maxUnavailable" 0 }}
+{{- end }}
+{{- range $amount, $value := $own.rollingUpdate }}
+{{- $_ := set $update $amount $value }}
+{{- end }}
+rollingUpdate: {{ toJson $update }}
+{{- else if not $own }} # two at once would overwrite each other
+{{- end }}
+{{- end -}}
+
 {{/* With failure policy Fail the pods of the release must not need the webhook, or no replica could start again. */}}
 {{- define "celvpa.ignoredNamespaces" -}}
 {{- $ignored := .Values.ignoredVpaObjectNamespaces -}}
