@@ -24,6 +24,9 @@ func TestTheChartRefusesToRunBesideAnotherVPA(t *testing.T) {
 	webhook := func(configuration, webhook string) string {
 		return "---\n{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: " + configuration + "}, webhooks: [{name: other.example}, {name: " + webhook + ", failurePolicy: Fail}]}\n"
 	}
+	of := func(namespace, service, policy, more string) string {
+		return "---\n{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: vpa-webhook-config" + more + "}, webhooks: [{name: vpa.k8s.io, failurePolicy: " + policy + ", clientConfig: {service: {namespace: " + namespace + ", name: " + service + "}}}]}\n"
+	}
 	const ofThisRelease = ", labels: {app.kubernetes.io/component: updater}, annotations: {meta.helm.sh/release-name: celvpa, meta.helm.sh/release-namespace: celvpa-system}"
 	upstreams := webhook("vpa-vertical-pod-autoscaler-webhook-config", "vpa.k8s.io")
 	for name, c := range map[string]struct{ cluster, values, want string }{
@@ -34,10 +37,17 @@ func TestTheChartRefusesToRunBesideAnotherVPA(t *testing.T) {
 		"the updater of another celvpa": {deployment("other", "u", "celvpa", ", labels: {app.kubernetes.io/component: updater}"), "{}", "Deployment other/u (celvpa) already runs a VPA updater"},
 		"the webhook of upstream's chart": {upstreams, "{}",
 			"MutatingWebhookConfiguration vpa-vertical-pod-autoscaler-webhook-config already sends new pods to a VPA's webhook, with failure policy Fail"},
-		"a webhook that stays":           {upstreams, "{admissionController: {enabled: false}}", ""},
-		"a webhook that is meant":        {upstreams, "{allowOtherVPA: true}", ""},
-		"the webhook that is taken over": {webhook("vpa-webhook-config", "vpa.k8s.io"), "{}", ""},
-		"a webhook of something else":    {webhook("mesh", "mesh.example"), "{}", ""},
+		"a webhook that stays":    {upstreams, "{admissionController: {enabled: false}}", ""},
+		"a webhook that is meant": {upstreams, "{allowOtherVPA: true}", ""},
+		"upstream's own webhook, which refuses pods when nothing answers": {of("kube-system", "vpa-webhook", "Fail", ""), "{}",
+			"MutatingWebhookConfiguration vpa-webhook-config sends new pods to another VPA's webhook with failure policy Fail"},
+		"the same by URL": {webhook("vpa-webhook-config", "vpa.k8s.io"), "{}",
+			"delete it first (docs/migrate.md), with kubectl delete mutatingwebhookconfiguration vpa-webhook-config"},
+		"the same, which stays":             {of("kube-system", "vpa-webhook", "Fail", ""), "{admissionController: {enabled: false}}", ""},
+		"a webhook that is taken over":      {of("kube-system", "vpa-webhook", "Ignore", ""), "{}", ""},
+		"a webhook of the plain manifests":  {of("celvpa-system", "celvpa-webhook", "Fail", ""), "{}", ""},
+		"this release's, and a new Service": {of("celvpa-system", "old", "Fail", ofThisRelease), "{}", ""},
+		"a webhook of something else":       {webhook("mesh", "mesh.example"), "{}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := harness.Decode([]byte(c.cluster))
