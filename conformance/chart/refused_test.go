@@ -44,6 +44,8 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		"{updater: {podDisruptionBudget: {minAvailable: 100%}}}":                                                          "updater.podDisruptionBudget.minAvailable is 100% of 2 replicas",
 		"{admissionController: {certManager: {enabled: true}, tls: {secretName: a}}}":                                     "admissionController.certManager.enabled and admissionController.tls.secretName exclude each other: set one",
 		"{admissionController: {certManager: {enabled: true, createSelfSignedIssuer: {enabled: false}}}}":                 "set admissionController.certManager.issuerRef.name to an issuer of yours",
+		"{admissionController: {certManager: {enabled: true, renewBefore: 16h30m}}}":                                      "renewBefore is 16h30m, less than a tenth of duration 168h, so alert CelvpaCertificateExpiresSoon would fire before each renewal",
+		"{admissionController: {certManager: {enabled: true, duration: 2160h, renewBefore: 215h59m59s}}}":                 "leave renewBefore out for a third of duration",
 		"{admissionController: {mutatingWebhookConfiguration: {objectSelector: {matchLabels: {a: b}}}}}":                  "need admissionController.registerWebhook: false",
 		"{admissionController: {registerWebhook: false}}":                                                                 "so API servers must learn the webhook's CA elsewhere: enable admissionController.certManager, or set admissionController.tls.secretName",
 		"{admissionController: {registerWebhook: false, tls: {secretName: a}}}":                                           "so API servers must learn the webhook's CA elsewhere",
