@@ -50,6 +50,17 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		"{admissionController: {registerWebhook: false}}":                                                                 "so API servers must learn the webhook's CA elsewhere: enable admissionController.certManager, or set admissionController.tls.secretName",
 		"{admissionController: {registerWebhook: false, tls: {secretName: a}}}":                                           "so API servers must learn the webhook's CA elsewhere",
 		"{vpaObjectNamespace: celvpa-system, admissionController: {mutatingWebhookConfiguration: {failurePolicy: Fail}}}": `vpaObjectNamespace is the namespace of the release, "celvpa-system", and the failure policy is Fail`,
+		"{updater: {replicas: 1, extraArgs: [--leader-elect]}}":                                                           "updater.extraArgs has --leader-elect, which the rest of the chart would contradict: set updater.leaderElection.enabled",
+		"{updater: {extraArgs: [--leader-elect=false]}}":                                                                  "set updater.leaderElection.enabled",
+		"{recommender: {extraArgs: [--leader_elect_resource_name=a]}}":                                                    "set recommender.leaderElection.resourceName",
+		"{recommender: {extraArgs: [--v=2, --leader-elect-resource-namespace=a]}}":                                        "set recommender.leaderElection.resourceNamespace",
+		"{admissionController: {extraArgs: [--status-lease-name=a]}}":                                                     "admissionController.extraArgs has --status-lease-name, which the rest of the chart would contradict: leave it out",
+		"{admissionController: {extraArgs: [--webhook-failure-policy-fail]}}":                                             "set admissionController.mutatingWebhookConfiguration.failurePolicy",
+		"{admissionController: {extraArgs: [--register-webhook=false]}}":                                                  "set admissionController.registerWebhook",
+		"{admissionController: {extraArgs: ['--port=8443']}}":                                                             "set admissionController.port",
+		"{recommender: {extraArgs: ['--address=:8080']}}":                                                                 "recommender.extraArgs has --address, which the rest of the chart would contradict: leave it out",
+		"{recommender: {extraArgs: ['--explain-address=:80']}}":                                                           "set explain.port",
+		"{updater: {extraArgs: [--vpa-object-namespace=a]}}":                                                              "set vpaObjectNamespace",
 	} {
 		refused(t, values, want)
 	}
