@@ -61,6 +61,7 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		"{recommender: {extraArgs: ['--address=:8080']}}":                                                                 "recommender.extraArgs has --address, which the rest of the chart would contradict: leave it out",
 		"{recommender: {extraArgs: ['--explain-address=:80']}}":                                                           "set explain.port",
 		"{updater: {extraArgs: [--vpa-object-namespace=a]}}":                                                              "set vpaObjectNamespace",
+		"{admissionController: {certManager: {enabled: true, privateKey: {algorithm: RSA, size: 256}}}}":                  "admissionController.certManager.privateKey.size is 256, and cert-manager takes RSA keys of 2048 or more",
 	} {
 		refused(t, values, want)
 	}
