@@ -56,7 +56,9 @@
 {{- if include "celvpa.tlsSecret" .root }}
 - --tls-cert-file=/etc/tls-certs/tls.crt
 - --tls-private-key=/etc/tls-certs/tls.key
+{{- if .values.registerWebhook }}
 - --client-ca-file=/etc/tls-certs/ca.crt
+{{- end }}
 - --reload-cert
 {{- end }}
 - --webhook-service={{ include "celvpa.webhookService" .root }}
