@@ -1,4 +1,4 @@
-{{/* The arguments of a component. extraArgs come last, so they win. */}}
+{{/* The arguments of a component. Numbers of a values file are floats, and would be written as 1e+06. extraArgs come last, so they win. */}}
 {{- define "celvpa.args" -}}
 {{- $v := .root.Values -}}
 - {{ .name }}
@@ -8,7 +8,7 @@
 - --explain-address=:{{ .port }}
 {{- end }}
 {{- end }}
-- --v={{ .values.logLevel }}
+- --v={{ int64 .values.logLevel }}
 - --logging-format={{ $v.logFormat }}
 {{- with $v.featureGates }}
 - --feature-gates={{ range $i, $gate := keys . | sortAlpha }}{{ if $i }},{{ end }}{{ $gate }}={{ index $v.featureGates $gate }}{{ end }}
@@ -42,17 +42,17 @@
 
 {{- define "celvpa.args.updater" }}
 {{- if .values.evictionRateLimit }}
-- --eviction-rate-limit={{ .values.evictionRateLimit }}
-- --eviction-rate-burst={{ .values.evictionRateBurst }}
+- --eviction-rate-limit={{ toJson .values.evictionRateLimit }}
+- --eviction-rate-burst={{ int64 .values.evictionRateBurst }}
 {{- end }}
 {{- with .values.firstCycleEvictions }}
-- --first-cycle-evictions={{ . }}
+- --first-cycle-evictions={{ int64 . }}
 {{- end }}
 {{- end -}}
 
 {{- define "celvpa.args.admissionController" }}
-- --port={{ .values.port }}
-- --shutdown-delay-duration={{ .values.shutdownDelaySeconds }}s
+- --port={{ int64 .values.port }}
+- --shutdown-delay-duration={{ int64 .values.shutdownDelaySeconds }}s
 {{- if include "celvpa.tlsSecret" .root }}
 - --tls-cert-file=/etc/tls-certs/tls.crt
 - --tls-private-key=/etc/tls-certs/tls.key
@@ -62,7 +62,7 @@
 - --reload-cert
 {{- end }}
 - --webhook-service={{ include "celvpa.webhookService" .root }}
-- --webhook-timeout-seconds={{ .values.mutatingWebhookConfiguration.timeoutSeconds }}
+- --webhook-timeout-seconds={{ int64 .values.mutatingWebhookConfiguration.timeoutSeconds }}
 {{- if not (include "celvpa.probes" .root) }}
 - --webhook-probe-interval=0
 {{- end }}
