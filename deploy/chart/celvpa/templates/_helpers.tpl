@@ -85,12 +85,17 @@ metadata:
 
 {{/* Settings that follow from several values */}}
 
+{{/* A digest names one image, so another repository or tag drops that of all components; an empty one does, too. */}}
 {{- define "celvpa.image" -}}
-{{- $image := mergeOverwrite (deepCopy .root.Values.image) .values.image -}}
-{{- if $image.digest -}}
-{{ printf "%s@%s" $image.repository $image.digest }}
+{{- $all := .root.Values.image -}}
+{{- $own := .values.image -}}
+{{- $digest := $all.digest -}}
+{{- if or $own.repository $own.tag (hasKey $own "digest") }}{{ $digest = $own.digest }}{{ end -}}
+{{- $repository := default $all.repository $own.repository -}}
+{{- if $digest -}}
+{{ printf "%s@%s" $repository $digest }}
 {{- else -}}
-{{ printf "%s:%s" $image.repository (default .root.Chart.AppVersion $image.tag) }}
+{{ printf "%s:%s" $repository (coalesce $own.tag $all.tag .root.Chart.AppVersion) }}
 {{- end -}}
 {{- end -}}
 
