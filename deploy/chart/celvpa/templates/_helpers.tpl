@@ -114,7 +114,9 @@ type: {{ $type }}
 {{- if eq $type "RollingUpdate" }}
 {{- $update := dict "maxSurge" "25%" "maxUnavailable" "25%" }}
 {{- if and (not $own) (eq .key "admissionController") }}
-{{- $update = dict "maxSurge" 1 "maxUnavailable" 0 }}
+{{- /* A pod in the network of the node keeps its port from the next one, which may find no other node. */}}
+{{- $surge := ternary 0 1 .values.hostNetwork }}
+{{- $update = dict "maxSurge" $surge "maxUnavailable" (sub 1 $surge) }}
 {{- end }}
 {{- range $amount, $value := $own.rollingUpdate }}
 {{- $_ := set $update $amount $value }}
