@@ -62,6 +62,10 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		"{recommender: {extraArgs: ['--explain-address=:80']}}":                                                           "set explain.port",
 		"{updater: {extraArgs: [--vpa-object-namespace=a]}}":                                                              "set vpaObjectNamespace",
 		"{admissionController: {certManager: {enabled: true, privateKey: {algorithm: RSA, size: 256}}}}":                  "admissionController.certManager.privateKey.size is 256, and cert-manager takes RSA keys of 2048 or more",
+		"{updater: {podDisruptionBudget: {minAvailable: 51%}}}":                                                           "updater.podDisruptionBudget.minAvailable is 51% of 2 replicas",
+		"{updater: {replicas: 1, podDisruptionBudget: {minAvailable: 50%}}}":                                              "updater.podDisruptionBudget.minAvailable is 50% of 1 replicas",
+		"{updater: {podDisruptionBudget: {maxUnavailable: 0}}}":                                                           "updater.podDisruptionBudget.maxUnavailable is 0, so no node with such a pod could be drained",
+		"{updater: {podDisruptionBudget: {maxUnavailable: 0%}}}":                                                          "updater.podDisruptionBudget.maxUnavailable is 0%",
 	} {
 		refused(t, values, want)
 	}
