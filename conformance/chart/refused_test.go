@@ -66,6 +66,8 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		"{updater: {replicas: 1, podDisruptionBudget: {minAvailable: 50%}}}":                                              "updater.podDisruptionBudget.minAvailable is 50% of 1 replicas",
 		"{updater: {podDisruptionBudget: {maxUnavailable: 0}}}":                                                           "updater.podDisruptionBudget.maxUnavailable is 0, so no node with such a pod could be drained",
 		"{updater: {podDisruptionBudget: {maxUnavailable: 0%}}}":                                                          "updater.podDisruptionBudget.maxUnavailable is 0%",
+		"{admissionController: {replicas: 0, mutatingWebhookConfiguration: {failurePolicy: Fail}}}":                       "admissionController.replicas is 0 and the failure policy is Fail, so API servers would refuse pods for good",
+		"{admissionController: {port: 8944}}":                                                                             "admissionController.port is 8944, at which the admission controller serves metrics",
 	} {
 		refused(t, values, want)
 	}
