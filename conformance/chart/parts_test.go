@@ -83,6 +83,21 @@ func byName(t *testing.T, text string) map[string]*unstructured.Unstructured {
 	return out
 }
 
+// TestNamesOfServicesFit: the longest ones that the chart takes have at most 63 characters.
+func TestNamesOfServicesFit(t *testing.T) {
+	for _, values := range []string{
+		"{fullnameOverride: a234567890123456789012345678901234, serviceMonitor: {enabled: true}}",
+		"{fullnameOverride: a234567890123456789012345678901234567890, explain: {enabled: false}}",
+		"{fullnameOverride: a234567890123456789012345678901234567890, admissionController: {enabled: false}, serviceMonitor: {enabled: true}}",
+	} {
+		objects, err := Objects(render(t, parse(t, values)))
+		require.NoError(t, err)
+		for _, o := range objects {
+			require.True(t, o.GetKind() != "Service" || len(o.GetName()) <= 63, "%s: %s", values, o.GetName())
+		}
+	}
+}
+
 // TestTheCRDsOfTheChartAreTheShippedOnes, besides helm's labels and the annotation that keeps them.
 func TestTheCRDsOfTheChartAreTheShippedOnes(t *testing.T) {
 	root, err := harness.Root()
