@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/engine"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -95,6 +98,21 @@ func TestNamesOfServicesFit(t *testing.T) {
 		for _, o := range objects {
 			require.True(t, o.GetKind() != "Service" || len(o.GetName()) <= 63, "%s: %s", values, o.GetName())
 		}
+	}
+}
+
+// TestTheNotesOfHelm3SayToDeleteTheWebhookFirst, because it deletes kinds last that it does not order; Helm 4 orders this one.
+func TestTheNotesOfHelm3SayToDeleteTheWebhookFirst(t *testing.T) {
+	loaded, err := loadOnce()
+	require.NoError(t, err)
+	for version, want := range map[string]bool{"v3.17.0": true, "v3.19.4+ga": true, "v4.0.0": false, "v4.3": false} {
+		helm := *common.DefaultCapabilities
+		helm.HelmVersion.Version = version
+		values, err := util.ToRenderValues(loaded, nil, common.ReleaseOptions{Name: release.Name, Namespace: release.Namespace}, &helm)
+		require.NoError(t, err)
+		files, err := engine.Render(loaded, values)
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Contains(files["celvpa/templates/NOTES.txt"], "kubectl delete mutatingwebhookconfiguration vpa-webhook-config"), version)
 	}
 }
 
