@@ -152,18 +152,19 @@ func podPoliciesThatLeaveLimitsAlone(t *testing.T) {
 	require.Equal(t, "pod: memory capped to pod limit, cpu request, memory request", updates(p))
 }
 
-// oneResourceAtPodLevel: only containers set the other one.
+// oneResourceAtPodLevel: only containers set the other one. The API server would fill in their sum at
+// pod level, so that counts as requested.
 func oneResourceAtPodLevel(t *testing.T) {
 	ns := namespace(t, "np-one")
 	w := newWorkload(t, ns, "w", "", both)
 	seen(t, ns)
 	p := w.created(t, "{resources: {requests: {memory: 200Mi}}, containers: [{name: a, resources: {requests: {cpu: 50m, memory: 50Mi}, limits: {cpu: 100m}}}, {name: b}]}")
-	has(t, p, "pod 200m/- 300Mi/-", "200m/400m 200Mi/-", "-/- -/-") // the API server fills in the sum of the containers
-	require.Contains(t, updates(p), "pod: memory: limit NOT set since originalLimit is nil or 0, memory request; ")
+	has(t, p, "pod 300m/- 300Mi/-", "200m/400m 200Mi/-", "-/- -/-")
+	require.Contains(t, updates(p), "pod: cpu: limit NOT set since originalLimit is nil or 0, memory: limit NOT set since originalLimit is nil or 0, cpu request, memory request; ")
 
 	p = w.created(t, "{resources: {requests: {cpu: 100m}}, containers: [{name: a, resources: {requests: {memory: 50Mi}}}, {name: b}]}")
-	has(t, p, "pod 300m/- 200Mi/-", "-/- 200Mi/-", "-/- -/-")
-	require.Contains(t, updates(p), "pod: cpu: limit NOT set since originalLimit is nil or 0, cpu request; ")
+	has(t, p, "pod 300m/- 300Mi/-", "-/- 200Mi/-", "-/- -/-")
+	require.Contains(t, updates(p), "pod: cpu: limit NOT set since originalLimit is nil or 0, memory: limit NOT set since originalLimit is nil or 0, cpu request, memory request; ")
 }
 
 // aLimitRangeBoundsPods: the worked examples of AEP-7571, and the opposite direction.

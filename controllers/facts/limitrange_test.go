@@ -133,7 +133,7 @@ func TestAPodHasResourcesAtPodLevelWhereCPUOrMemoryAreThere(t *testing.T) {
 	require.Equal(t, "2", requests.Cpu().String(), "what the node granted")
 }
 
-// Applies where a pod has a limit and no request.
+// Applies where a pod has no request.
 func TestRequestsAreDefaultedAsAPIServersDo(t *testing.T) {
 	container := func(pairs ...string) corev1.Container {
 		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: amounts(pairs...)}}
@@ -148,7 +148,8 @@ func TestRequestsAreDefaultedAsAPIServersDo(t *testing.T) {
 		{name: "init containers count, too", limits: amounts("cpu", "4"), init: []corev1.Container{container("cpu", "2")}, containers: []corev1.Container{container("cpu", "1")}, want: amounts("cpu", "2")},
 		{name: "be they the only ones", limits: amounts("memory", "4"), init: []corev1.Container{container("memory", "2")}, want: amounts("memory", "2")},
 		{name: "not where there is a request", requests: amounts("cpu", "1"), limits: amounts("cpu", "4"), want: amounts()},
-		{name: "nor without a limit", requests: amounts("cpu", "1"), containers: []corev1.Container{container("memory", "1Mi")}, want: amounts()},
+		{name: "what containers request needs no limit", requests: amounts("cpu", "1"), containers: []corev1.Container{container("memory", "1Mi")}, want: amounts("memory", "1Mi")},
+		{name: "nothing without requests and limit", requests: amounts("cpu", "1"), containers: []corev1.Container{{}}, want: amounts()},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: tt.containers, InitContainers: tt.init}}

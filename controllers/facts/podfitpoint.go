@@ -92,7 +92,7 @@ var (
 		Vars: []registry.Var{
 			{Name: "policy", Type: lang.RecordOf(podPolicySchema.Schema), Doc: "podPolicies of the VPA"},
 			{Name: "init", Type: lang.RecordOf(initSchema.Schema), Doc: "its init containers"},
-			{Name: "defaultRequests", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "the requests that API servers fill in for a pod with only a limit: the sum over its containers, else the limit"},
+			{Name: "defaultRequests", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "the requests that API servers fill in where the pod has none: the sum over its containers, else its limit"},
 			originalVar, keptVar,
 			{Name: "recommended", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,

@@ -37,13 +37,13 @@ func scalable(list corev1.ResourceList) bool {
 	})
 }
 
-// defaultRequests returns the pod-level requests that API servers fill in: before webhooks up to
-// Kubernetes 1.36, after them from 1.37 (KEP-2837). init are the pod's initRequests.
+// defaultRequests returns the pod-level requests that API servers fill in for a pod with pod-level
+// resources (KEP-2837): before webhooks up to Kubernetes 1.36, after them from 1.37. init are the
+// pod's initRequests.
 func defaultRequests(pod *corev1.Pod, requests, limits corev1.ResourceList, init *lang.Record) *lang.Record {
 	out := resourcesSchema.New()
 	for _, name := range ScaledResources {
-		limit, limited := limits[name]
-		if _, requested := requests[name]; requested || !limited {
+		if _, requested := requests[name]; requested {
 			continue
 		}
 		running, asked := init.Field("running").(*lang.Record).Int(string(name))
@@ -56,7 +56,7 @@ func defaultRequests(pod *corev1.Pod, requests, limits corev1.ResourceList, init
 		}
 		if asked || once {
 			out.SetInt(string(name), max(total, peak))
-		} else {
+		} else if limit, limited := limits[name]; limited {
 			out.SetInt(string(name), AmountOf(name, limit))
 		}
 	}
