@@ -30,6 +30,12 @@ func (r *podResult) isOff(container string) bool {
 	return p != nil && p.Mode != nil && *p.Mode == upstreamv1.ContainerScalingModeOff
 }
 
+// requestsOnly reports whether a policy leaves the limits of a container alone.
+func (r *podResult) requestsOnly(container string) bool {
+	p := upstreamapi.GetContainerResourcePolicy(container, r.VPA.Spec.ResourcePolicy)
+	return p != nil && p.ControlledValues != nil && *p.ControlledValues == upstreamv1.ContainerControlledValuesRequestsOnly
+}
+
 // controls reports whether a policy controls a resource of a container.
 func (r *podResult) controls(container string, name corev1.ResourceName) bool {
 	p := upstreamapi.GetContainerResourcePolicy(container, r.VPA.Spec.ResourcePolicy)

@@ -25,7 +25,8 @@ var (
 	scalingSchema = lang.NewSchema("Scaling",
 		lang.Field{Name: "from", Type: lang.Int, Doc: "the total of all containers"},
 		lang.Field{Name: "to", Type: lang.Int, Doc: "the total that they should have: each is multiplied by to ÷ from"},
-		lang.Field{Name: "roundUp", Type: lang.Bool, Doc: "round each up, else down"})
+		lang.Field{Name: "roundUp", Type: lang.Bool, Doc: "round each up, else down"},
+		lang.Field{Name: "ofLimits", Type: lang.Bool, Doc: "because of their limits, so only containers whose limits follow requests"})
 
 	scalingsSchema = lang.NewSchema("Scalings",
 		lang.Field{Name: "cpu", Type: lang.RecordOf(scalingSchema)},
