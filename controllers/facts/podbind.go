@@ -107,7 +107,7 @@ func (b *boundPod) bind(f *fitted, of boundOfPods) {
 
 // resources binds the fitted target for pod.resources.
 func (b *boundPod) resources(target *fitted) *fitted {
-	f := &fitted{facts: podResources.Borrow().Set("creating", types.Bool(b.in.Creating)).Set("start", startSchema.Of(b))}
+	f := &fitted{facts: podResources.Borrow().Set("start", startSchema.Of(b))}
 	b.addAll(f)
 	for i, item := range f.items {
 		from := target.items[i]
@@ -143,6 +143,6 @@ func (b *boundPod) start(item *registry.Item, i int, recommended, ratio, withhel
 }
 
 func (b *boundPod) common(f *fitted) *fitted {
-	f.facts.Set("vpa", b.vpa).Set("limitRange", b.limits).Set("inexact", b.inexact)
+	f.facts.Set("vpa", b.vpa).Set("limitRange", b.limits).Set("inexact", b.inexact).Set("creating", types.Bool(b.in.Creating))
 	return f
 }

@@ -26,6 +26,7 @@ var (
 		lang.Field{Name: "from", Type: lang.Int, Doc: "the total of all containers"},
 		lang.Field{Name: "to", Type: lang.Int, Doc: "the total that they should have: each is multiplied by to ÷ from"},
 		lang.Field{Name: "roundUp", Type: lang.Bool, Doc: "round each up, else down"},
+		lang.Field{Name: "rounding", Type: lang.Int, Doc: "from may be this much more, because the limits that pods have are rounded"},
 		lang.Field{Name: "ofLimits", Type: lang.Bool, Doc: "because of their limits, so only containers whose limits follow requests"})
 
 	scalingsSchema = lang.NewSchema("Scalings",
@@ -66,6 +67,7 @@ var (
 		{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
 		{Name: "limitRange", Type: lang.RecordOf(limitRangesSchema), Doc: "the LimitRanges of the namespace combined: the highest minimum, the lowest maximum and ratio"},
 		{Name: "inexact", Type: lang.RecordOf(inexactSchema.Schema), Doc: "resources at pod level of which an amount of the pod, of a container or of an init container is too large to count, or not a whole number of milli-cores or bytes"},
+		{Name: "creating", Type: lang.Bool, Doc: "the pod is about to be created; false for one that runs"},
 	}
 	originalVar = registry.Var{Name: "original", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "what the pod has now"}
 	keptVar     = registry.Var{Name: "keptRatio", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "a request and a limit whose ratio resizes kept so far (annotation vpaLimitRatio); what the pod has now is rounded"}
@@ -126,7 +128,6 @@ var podResources = &registry.Point{
 	Name: PodResources, Kind: registry.StagePoint,
 	Doc: "Which `requests` and `limits` to write, given what pod.fit made of `recommended`; run by the webhook and the updater.",
 	Vars: append([]registry.Var{
-		{Name: "creating", Type: lang.Bool, Doc: "the pod is about to be created; false for one that runs"},
 		{Name: "start", Type: lang.RecordOf(startSchema.Schema), Doc: "the start of a running pod"},
 	}, podFacts...),
 	Scopes: []registry.Scope{containerScope, reportedPodScope},
