@@ -86,8 +86,8 @@ func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of
 		}
 		out.Failed = append(out.Failed, c.run(v, len(all))...)
 	}
-	if view.PodCPU || view.PodMemory {
-		out.pod(of, v, view, all, explain)
+	if requests := podRequests(v, view); requests != (facts.PodRequests{}) {
+		out.pod(of, v, requests, all, explain)
 	}
 	for i := range all {
 		out.add(&all[i])
@@ -127,9 +127,20 @@ func seen(v *vpav1.VerticalPodAutoscaler, view model.View, usage model.Usage) fa
 	}
 }
 
+// podRequests are the pod-level requests of the pods. A workload without pods, as one that is scaled
+// to 0, keeps those that its recommendation is for, because its containers keep theirs.
+func podRequests(v *vpav1.VerticalPodAutoscaler, view model.View) facts.PodRequests {
+	out := facts.PodRequests{CPU: view.PodCPU, Memory: view.PodMemory}
+	if r := v.Status.Recommendation; view.Pods == 0 && r != nil && r.PodRecommendation != nil {
+		_, out.CPU = r.PodRecommendation.Target[corev1.ResourceCPU]
+		_, out.Memory = r.PodRecommendation.Target[corev1.ResourceMemory]
+	}
+	return out
+}
+
 // pod recommends for the pod as a whole, whose bounds may change those of its containers
 // (AEP-7571).
-func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.View, all []scaled, explain bool) {
+func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, requests facts.PodRequests, all []scaled, explain bool) {
 	if len(r.Undecided) > 0 { // the sum would lack containers
 		r.PodUndecided = true
 		return
@@ -143,7 +154,7 @@ func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view mod
 	for _, c := range all {
 		containers = append(containers, facts.PodContainer{Name: c.usage.Container, Policy: c.record, Unknown: c.estimated.Unknown, Bounds: c.bounds})
 	}
-	bounds, failed := facts.RecommendPod(plan, containers, facts.PodPolicy(v.Spec.ResourcePolicy), facts.PodRequests{CPU: view.PodCPU, Memory: view.PodMemory}, trace)
+	bounds, failed := facts.RecommendPod(plan, containers, facts.PodPolicy(v.Spec.ResourcePolicy), requests, trace)
 	r.Failed, r.PodUndecided = append(r.Failed, failed...), len(failed) > 0
 	if facts.ResourceList(bounds[0]) != nil {
 		var written []corev1.ResourceList

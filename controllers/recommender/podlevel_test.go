@@ -89,6 +89,27 @@ func TestPodsWithPodLevelRequestsGetAPodLevelRecommendation(t *testing.T) {
 	}
 }
 
+// TestAWorkloadScaledToZeroKeepsItsPodLevelRecommendation, whose bounds its containers need when it
+// is scaled up again.
+func TestAWorkloadScaledToZeroKeepsItsPodLevelRecommendation(t *testing.T) {
+	w := newWorld(t, policy.Options{Gates: map[string]bool{"PodLevelResources": true}})
+	w.edit(func(v *vpav1.VerticalPodAutoscaler) {
+		v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{PodPolicies: &vpav1.PodPolicies{MinAllowed: amountsOf("240m", "2500Mi")}}
+	})
+	w.wholePod("p", amountsOf("1", "1Gi"), "a", "b")
+	require.True(t, w.cycle())
+	before := w.v.Status.Recommendation.DeepCopy()
+	require.NotNil(t, before.PodRecommendation)
+
+	w.cluster.KeepPods(nil)
+	require.True(t, w.cycle())
+	require.Equal(t, before, w.v.Status.Recommendation)
+
+	w.wholePod("plain", nil, "a", "b")
+	require.True(t, w.cycle())
+	require.Nil(t, w.v.Status.Recommendation.PodRecommendation, "new pods have no requests of their own")
+}
+
 // TestAnOOMKillOfAContainerThatSharesThePodsMemoryStartsFromItsShare: AEP-7571.
 func TestAnOOMKillOfAContainerThatSharesThePodsMemoryStartsFromItsShare(t *testing.T) {
 	for _, tt := range []struct {
