@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -74,6 +75,10 @@ func TestTheParametersOfAPolicyAreBoundAsTheyAreWritten(t *testing.T) {
 			OOMBumpUpRatio: quantity("1.2345"), OOMMinBumpUp: quantity("1999m"),
 			MemoryAggregationIntervalSeconds: &seconds, MemoryAggregationInterval: &metav1.Duration{Duration: time.Hour},
 		}))
+	// Beyond 64 bits in thousandths they saturate.
+	same(t, policySchema.New().SetDouble("oomBumpUpRatio", float64(math.MaxInt64)/1000).SetInt("oomMinBumpUp", 1e16),
+		Policy(&vpav1.ContainerResourcePolicy{OOMBumpUpRatio: quantity("1e16"), OOMMinBumpUp: quantity("10P")}))
+	same(t, policySchema.New().SetInt("oomMinBumpUp", math.MaxInt64), Policy(&vpav1.ContainerResourcePolicy{OOMMinBumpUp: quantity("10E")}))
 }
 
 func TestWholeCoresAreAskedForByAnnotation(t *testing.T) {

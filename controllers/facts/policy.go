@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/lang"
@@ -22,11 +23,11 @@ var policySchema = lang.Bind("Policy",
 	lang.DoubleIf("oomBumpUpRatio", "as written, even with gate PerVPAConfig off; so are the three below",
 		func(p *vpav1.ContainerResourcePolicy) (float64, bool) {
 			ratio, ok := given(p.OOMBumpUpRatio)
-			return float64(ratio.MilliValue()) / 1000, ok
+			return float64(held(ratio, resource.Milli)) / 1000, ok
 		}),
 	lang.IntIf("oomMinBumpUp", lang.IntOf(Memory), "bytes", func(p *vpav1.ContainerResourcePolicy) (int64, bool) {
 		least, ok := given(p.OOMMinBumpUp)
-		return least.MilliValue() / 1000, ok
+		return wholeBytes(least), ok
 	}),
 	lang.IntIf("memoryAggregationInterval", lang.IntOf(Duration), "in either spelling", aggregationInterval),
 	lang.IntIf("memoryAggregationIntervalCount", lang.Int, "",

@@ -26,6 +26,14 @@ func MilliCPU(q resource.Quantity) int64 { return held(q, resource.Milli) }
 // Bytes converts a memory quantity to bytes, rounded up and clamped to int64.
 func Bytes(q resource.Quantity) int64 { return held(q, 0) }
 
+// wholeBytes converts a memory quantity to bytes like Bytes, but rounded down.
+func wholeBytes(q resource.Quantity) int64 {
+	if milli := held(q, resource.Milli); milli < math.MaxInt64 {
+		return milli / 1000
+	}
+	return Bytes(q)
+}
+
 // held clamps to int64 from 9e18 units up; Quantity's Value and MilliValue overflow.
 func held(q resource.Quantity, scale resource.Scale) int64 {
 	switch units := q.AsApproximateFloat64() / math.Pow10(int(scale)); {
