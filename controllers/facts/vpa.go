@@ -25,6 +25,11 @@ var vpaSchema = lang.Bind("VPA",
 		}),
 	lang.BoolFrom("recommended", "its status has a recommendation, even if for no container",
 		func(v *vpav1.VerticalPodAutoscaler) bool { return v.Status.Recommendation != nil }),
+	lang.BoolIf("podRecommended", "its status has a recommendation for the pod as a whole, even with gate PodLevelResources off; unset if not",
+		func(v *vpav1.VerticalPodAutoscaler) (bool, bool) {
+			has := v.Status.Recommendation != nil && v.Status.Recommendation.PodRecommendation != nil
+			return has, has
+		}),
 	lang.BoolFrom("boosts", "the VPA or one of its container policies has a startup boost", boosts),
 	lang.RecordsFrom("evictionRequirements", requirementSchema.Schema, "empty when there are none",
 		func(v *vpav1.VerticalPodAutoscaler) (out []*lang.Record) {
