@@ -94,13 +94,17 @@ status: {recommendation: {containerRecommendations: [{containerName: a, target: 
 		},
 	},
 	{
-		name: "limits that stay in pods",
-		why:  "Where a LimitRange bounds the limits of a pod together, those of containers with RequestsOnly count as they are. Upstream reckons as if they followed the recommendation, and scales requests for limits that it does not write.",
+		name: "limits that stay",
+		why:  "Where a LimitRange bounds limits, those of containers with RequestsOnly count as they are. Upstream reckons as if they followed the recommendation, and changes requests for limits that it does not write.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 80m}, limits: {cpu: 600m}}}, {name: b, resources: {requests: {cpu: 500m}, limits: {cpu: 500m}}}]}},
 limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: 2}}]}}], vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: "*", controlledValues: RequestsOnly}]}},
 status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 400m}}, {containerName: b, target: {cpu: 400m}}]}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
-			return d.Index >= 0 && r.In.limited(corev1.LimitTypePod) && slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool { return r.requestsOnly(c.Name) })
+			if d.Index < 0 {
+				return false
+			}
+			return r.In.limited(corev1.LimitTypeContainer) && r.requestsOnly(r.In.Pod.Spec.Containers[d.Index].Name) ||
+				r.In.limited(corev1.LimitTypePod) && slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool { return r.requestsOnly(c.Name) })
 		},
 	},
 	{
