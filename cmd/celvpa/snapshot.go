@@ -152,7 +152,7 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 		var err error
 		result, complete, err = snapshot.Write(ctx, to, set, sources, snapshot.Options{Salt: salt, Watch: watch})
 		if err != nil && !came(sources, result) {
-			return false, err // there is nothing worth keeping, and an earlier file may have more
+			return false, faults.Join(err, fmt.Errorf("no usage came, so %s is not written", o.to)) // an earlier one may have more
 		}
 		return complete, err
 	})
@@ -170,7 +170,7 @@ func came(sources []history.Source, r snapshot.Result) bool {
 	for _, source := range sources {
 		if _, is := source.(*history.Prometheus); is {
 			_, served := lacking(sources)
-			return served
+			return served && r.Points > 0
 		}
 	}
 	return r.Points > 0

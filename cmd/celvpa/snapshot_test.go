@@ -58,11 +58,17 @@ func TestSnapshotCommand(t *testing.T) {
 	// What gives nothing does not replace what there is.
 	before, err := os.ReadFile(to)
 	require.NoError(t, err)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/query_range" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"matrix","result":[]}}`)) // no series match
+	}))
 	defer server.Close()
-	for _, from := range []string{server.URL, filepath.Join(folder, "none.csv")} {
+	for _, from := range []string{server.URL, server.URL + "/tenant", filepath.Join(folder, "none.csv")} {
 		said, err := run("-f", objects, "--history", from, "--to", to)
-		require.Error(t, err)
+		require.ErrorContains(t, err, "no usage came, so "+to+" is not written")
 		require.NotContains(t, said, "of usage")
 		after, err := os.ReadFile(to)
 		require.NoError(t, err)
