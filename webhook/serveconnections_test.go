@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,13 @@ func TestConnectionsWithoutARequestKeepNoReviewOut(t *testing.T) {
 			require.NoError(t, err)
 			return conn
 		},
+		"that send part of a header": func(t *testing.T, address string) net.Conn {
+			conn, err := tls.Dial("tcp", address, secret)
+			require.NoError(t, err)
+			_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost:")
+			require.NoError(t, err)
+			return conn
+		},
 		"that are idle after a request": func(t *testing.T, address string) net.Conn {
 			conn, err := tls.Dial("tcp", address, secret)
 			require.NoError(t, err)
@@ -38,7 +46,7 @@ func TestConnectionsWithoutARequestKeepNoReviewOut(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url, c, _ := start(t, &Listener{TLS: &tls.Config{}, Handler: served, Log: logr.Discard(), headerTimeout: time.Hour})
+			url, c, _ := start(t, &Listener{TLS: &tls.Config{}, Handler: served, Log: logr.Discard(), clientIdle: time.Hour})
 			for range maxConnections {
 				conn := connect(t, strings.TrimPrefix(url, "https://"))
 				defer conn.Close()
@@ -52,8 +60,8 @@ func TestConnectionsWithoutARequestKeepNoReviewOut(t *testing.T) {
 	}
 }
 
-func TestConnectionWithoutARequestIsClosedSoon(t *testing.T) {
-	url, _, _ := start(t, &Listener{TLS: &tls.Config{}, Handler: http.NotFoundHandler(), Log: logr.Discard(), headerTimeout: 50 * time.Millisecond})
+func TestConnectionWithoutARequestIsClosedOnceAPIServersHaveGivenItUp(t *testing.T) {
+	url, _, _ := start(t, &Listener{TLS: &tls.Config{}, Handler: http.NotFoundHandler(), Log: logr.Discard(), clientIdle: 50 * time.Millisecond})
 	address := strings.TrimPrefix(url, "https://")
 	silent, err := net.Dial("tcp", address)
 	require.NoError(t, err)
@@ -104,4 +112,24 @@ func TestWhichConnectionMakesRoom(t *testing.T) {
 			require.NotContains(t, c.open, closed)
 		})
 	}
+}
+
+// TestAConnectionThatIsUsedLateIsServed: API servers open connections in advance, and send a review whenever there is one.
+func TestAConnectionThatIsUsedLateIsServed(t *testing.T) {
+	t.Parallel()
+	require.Greater(t, clientIdle, 90*time.Second, "client-go closes idle connections after 90 seconds, and has to be first")
+	url, _, _ := start(t, &Listener{TLS: &tls.Config{}, Handler: http.NotFoundHandler(), Log: logr.Discard()})
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{InsecureSkipVerify: true})
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(6*time.Second)))
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "it was closed after five seconds")
+	require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: webhook\r\n\r\n")
+	require.NoError(t, err)
+	answer := make([]byte, 12)
+	_, err = io.ReadFull(conn, answer)
+	require.NoError(t, err)
+	require.Equal(t, "HTTP/1.1 404", string(answer))
 }

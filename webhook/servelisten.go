@@ -19,10 +19,13 @@ import (
 )
 
 const (
-	// readTimeout bounds the arrival of a request. API servers send theirs at once.
+	// readTimeout bounds the arrival of a request after its header. API servers send theirs at once.
 	readTimeout = 30 * time.Second
-	// headerTimeout bounds the handshake, the wait for the first request of a connection, and the arrival of its header.
-	headerTimeout = 5 * time.Second
+	// clientIdle bounds the handshake, the wait for a request of a connection, and the arrival of its header. API servers open
+	// connections that they do not use at once, and close idle ones after 90 seconds. A server that closes one first may do so just
+	// as a review is being sent, and API servers do not send it again. Connections without a request keep no review out in the
+	// meantime; see connections.
+	clientIdle = 2 * time.Minute
 	// maxConnections bounds the connected clients; see connections. An API server needs one for each review in flight, and each
 	// takes about 60 KiB.
 	maxConnections = 1000
@@ -44,8 +47,8 @@ type Listener struct {
 	// Start's context ends: a client that writes to one which is being closed cannot know whether the request was read. nil = never.
 	Stopping func() bool
 
-	serving       atomic.Bool
-	headerTimeout time.Duration // 0 = the constant
+	serving    atomic.Bool
+	clientIdle time.Duration // 0 = the constant
 }
 
 // NeedLeaderElection is false: every replica serves.
@@ -66,11 +69,12 @@ func (l *Listener) Start(ctx context.Context) error {
 		return fmt.Errorf("listening for the webhook: %w", err)
 	}
 	open := &connections{most: maxConnections, open: map[net.Conn]connection{}}
+	idle := cmp.Or(l.clientIdle, clientIdle)
 	server := &http.Server{
-		Handler: http.HandlerFunc(l.serve), MaxHeaderBytes: maxHeaderBytes, IdleTimeout: 90 * time.Second, ReadTimeout: readTimeout,
-		ReadHeaderTimeout: cmp.Or(l.headerTimeout, headerTimeout),
-		ConnState:         open.changed,
-		TLSConfig:         l.TLS,
+		Handler: http.HandlerFunc(l.serve), MaxHeaderBytes: maxHeaderBytes,
+		IdleTimeout: idle, ReadHeaderTimeout: idle,
+		ConnState: open.changed,
+		TLSConfig: l.TLS,
 		// Port scanners fail handshakes all the time.
 		ErrorLog:  log.New(lines{l.Log.V(1)}, "", 0),
 		Protocols: new(http.Protocols),
@@ -101,6 +105,7 @@ func (l *Listener) serve(w http.ResponseWriter, r *http.Request) {
 	if l.Stopping != nil && l.Stopping() {
 		w.Header().Set("Connection", "close")
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)) // only writers of tests cannot
 	l.Handler.ServeHTTP(w, r)
 }
 
