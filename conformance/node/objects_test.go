@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -181,7 +182,14 @@ func watch(t *testing.T, ns, name, spec string) {
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	require.NoError(t, yaml.UnmarshalStrict([]byte(spec), &v.Spec), spec)
 	v.Spec.TargetRef = &autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
-	require.NoError(t, cluster.Create(t.Context(), v))
+	until(t, patience, "the VerticalPodAutoscaler to be stored", func(ctx context.Context) (bool, string) {
+		err := cluster.Create(ctx, v)
+		if apierrors.IsInternalError(err) { // a busy emulated node may not answer a review in time
+			return false, err.Error()
+		}
+		require.NoError(t, err)
+		return true, v.Name
+	})
 }
 
 // pinned is the spec of a VPA for a single pod whose recommendation is known beforehand: the target of container app, such as
