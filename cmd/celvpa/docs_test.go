@@ -19,8 +19,8 @@ import (
 
 // TestTheExamplesOfTheDocsDoWhatTheyPrint goes through a page from top to bottom: it writes each YAML or CSV example to the
 // file that its first line names, and runs each command of a console block, which must print what follows it. A block that
-// names a shipped rule file behind its language is an excerpt of that file. A diff block changes the shipped file of the same
-// name.
+// names a shipped file behind its language, under rules/ or examples/, is an excerpt of that file. A diff block changes the
+// shipped file of the same name.
 func TestTheExamplesOfTheDocsDoWhatTheyPrint(t *testing.T) {
 	for page, least := range map[string]int{
 		"README": 2, "docs/quickstart": 1, "docs/rules": 10, "docs/validation": 5, "docs/recommend": 11, "docs/admit": 8,
@@ -42,7 +42,7 @@ func followsPage(t *testing.T, path string, least int) {
 	ran := 0
 	for _, block := range fences(string(page)) {
 		language, name, _ := strings.Cut(block.language, " ")
-		if strings.HasPrefix(name, "rules/") {
+		if strings.HasPrefix(name, "rules/") || strings.HasPrefix(name, "examples/") {
 			requireShipped(t, name, block.text)
 			continue
 		}
@@ -159,10 +159,13 @@ func TestTheQuickstartShowsHowFaultyRulesAreRefused(t *testing.T) {
 	require.Contains(t, string(page), "$ celvpa run --rules-dir broken\ncelvpa: "+err.Error()+"\n```")
 }
 
-// requireShipped finds an excerpt in a shipped rule file, line by line as it stands there; … alone on a line stands for any lines.
+// requireShipped finds an excerpt in a shipped rule file, or in an example of the working folder, line by line as it stands there; … alone on a line stands for any lines.
 func requireShipped(t *testing.T, name, excerpt string) {
 	t.Helper()
-	shipped, err := rules.FS.ReadFile(strings.TrimPrefix(name, "rules/"))
+	shipped, err := os.ReadFile(name)
+	if file, isRule := strings.CutPrefix(name, "rules/"); isRule {
+		shipped, err = rules.FS.ReadFile(file)
+	}
 	require.NoError(t, err)
 	rest := "\n" + string(shipped)
 	for _, part := range strings.Split("\n"+excerpt+"\n", "\n…\n") {

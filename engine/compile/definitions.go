@@ -61,7 +61,7 @@ func (c *compiler) names(p *document.Pipeline) inline.Names {
 		}
 		env, err := point.Objects.Env("", false)
 		if err != nil {
-			c.ps.At(p.Name, "Pipeline "+p.ID(), err.Error())
+			c.ps.At(p.Name, p.Subject(), err.Error())
 			continue
 		}
 		noteFunctions(out.Functions, env)
@@ -120,7 +120,7 @@ func (c *compiler) callHint(name, expression string, at common.Location, env *ce
 	return ": " + c.inlined.Hint(name, known)
 }
 
-// neverCalled reports definitions that neither a pipeline nor its overlays call.
+// neverCalled reports a pipeline's own definitions that neither it nor its overlays call.
 func (b *Rulebook) neverCalled(all *source.Collector) {
 	for _, pipe := range b.pipelines {
 		called := map[*document.Definition]bool{}
@@ -133,8 +133,8 @@ func (b *Rulebook) neverCalled(all *source.Collector) {
 			}
 		}
 		for i := range pipe.Definitions {
-			if f := &pipe.Definitions[i]; !called[f] {
-				all.At(f.Name, "Pipeline "+pipe.ID(), "definition "+f.Name.Value+" is never called")
+			if f := &pipe.Definitions[i]; !called[f] && pipe.DefinitionFrom(f.Name.Value) == pipe {
+				all.At(f.Name, pipe.Subject(), "definition "+f.Name.Value+" is never called")
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func (c *compiler) unused(set *document.RuleSet, used *usage) {
 	}
 }
 
-// unusedShared reports pipeline parameters that no rule set reads.
+// unusedShared reports the pipeline's own parameters that no rule set reads.
 func (c *compiler) unusedShared(r *resolve.Resolved, findings *source.Collector) {
 	read := map[string]bool{}
 	for _, point := range r.Points {
@@ -74,8 +74,8 @@ func (c *compiler) unusedShared(r *resolve.Resolved, findings *source.Collector)
 		}
 	}
 	for _, p := range r.Pipeline.Params {
-		if name, _ := document.CutParam(p.Name.Value); !read[name] {
-			findings.At(p.Name, "Pipeline "+r.Pipeline.ID(), "param "+name+" is never read")
+		if name, _ := document.CutParam(p.Name.Value); !read[name] && r.Pipeline.ParamFrom(p.Name.Value) == r.Pipeline {
+			findings.At(p.Name, r.Pipeline.Subject(), "param "+name+" is never read")
 		}
 	}
 }

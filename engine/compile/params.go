@@ -22,7 +22,7 @@ import (
 type setting struct {
 	param    document.Param
 	key      string        // set.param, or the bare name if shared
-	pipeline string        // that declares it; empty = the rule set does
+	declarer string        // the pipeline that declares it; empty = the rule set does
 	from     source.Scalar // the default or an overlay's value
 	overlaid bool
 }
@@ -30,8 +30,8 @@ type setting struct {
 // settings returns a rule set's parameters, and those of the pipeline that it reads.
 func (c *compiler) settings(r *resolve.Resolved, set *document.RuleSet) []setting {
 	var out []setting
-	add := func(p document.Param, key, pipeline string) {
-		one := setting{param: p, key: key, pipeline: pipeline, from: p.Default}
+	add := func(p document.Param, key, declarer string) {
+		one := setting{param: p, key: key, declarer: declarer, from: p.Default}
 		if v, ok := r.Params[key]; ok {
 			one.from, one.overlaid = v, true
 		}
@@ -43,7 +43,7 @@ func (c *compiler) settings(r *resolve.Resolved, set *document.RuleSet) []settin
 	reads := set.ReadsParams()
 	for _, p := range r.Pipeline.Params {
 		if name, _ := document.CutParam(p.Name.Value); reads[name] {
-			add(p, p.Name.Value, r.Pipeline.ID())
+			add(p, p.Name.Value, r.Pipeline.ParamFrom(p.Name.Value).Subject())
 		}
 	}
 	return out
@@ -66,9 +66,9 @@ func (c *compiler) declaredOnce(r *resolve.Resolved) {
 		}
 		flags[p.Flag] = declared{p.Name.Pos, subject}
 	}
-	subject := "Pipeline " + r.Pipeline.ID()
 	for i := range r.Pipeline.Params {
 		p := &r.Pipeline.Params[i]
+		subject := r.Pipeline.ParamFrom(p.Name.Value).Subject()
 		name, _ := document.CutParam(p.Name.Value)
 		shared[name] = declared{p.Name.Pos, subject}
 		flag(p, subject)
@@ -107,8 +107,8 @@ func (c *compiler) bindParams(set *document.RuleSet, compiled *engine.SetPlan, p
 		given, overridden := c.params[s.key]
 		overridden = overridden && !s.overlaid
 		text, subject := s.from.Value, subject
-		if s.pipeline != "" {
-			subject = "Pipeline " + s.pipeline // the same for all rule sets that read it
+		if s.declarer != "" {
+			subject = s.declarer // the same for all rule sets that read it
 		}
 		switch {
 		case overridden:

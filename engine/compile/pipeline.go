@@ -202,8 +202,8 @@ func (c *compiler) plan(r *resolve.Resolved) *engine.Plan {
 		}
 	}
 	if len(missing) > 0 {
-		c.ps.At(r.Pipeline.Name, "Pipeline "+r.Pipeline.ID(), "points that are not named: "+strings.Join(missing, ", ")+
-			"; list their rule sets, or [] where none are meant to run")
+		c.ps.At(r.Pipeline.Name, r.Pipeline.Subject(), "points that are not named: "+strings.Join(missing, ", ")+
+			"; list their rule sets, or [] where none are meant to run, or name a pipeline that does in extends")
 	}
 	for _, gate := range slices.Sorted(maps.Keys(c.reg.Gates())) {
 		h.Line("gate", gate, c.gateValues[gate])
@@ -220,7 +220,7 @@ func (c *compiler) plan(r *resolve.Resolved) *engine.Plan {
 }
 
 func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.ResolvedPoint, findings *source.Collector, h resolve.Digest) {
-	subject := "Pipeline " + r.Pipeline.ID()
+	subject := r.Pipeline.PointFrom(at.Point.Value).Subject()
 	point := c.reg.PointsByName()[at.Point.Value]
 	if point == nil {
 		c.ps.At(at.Point, subject, fmt.Sprintf("no point %q; known: %s", at.Point.Value, strings.Join(slices.Sorted(maps.Keys(c.reg.PointsByName())), ", ")))

@@ -38,8 +38,8 @@ type setResult struct {
 func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params []setting) *setResult {
 	key := setKey{set: set, gates: c.gatesOf(set), calls: c.meaningOf(set), leftOut: c.leftOut[set], checked: !c.compiles(point.Name)}
 	for _, p := range params {
-		if given, overridden := c.params[p.key]; overridden || p.pipeline != "" || p.overlaid {
-			key.params += fmt.Sprintf("%s=%q %q %q ", p.param.Name.Value, p.from.Value, given, p.param.Type.Value)
+		if given, overridden := c.params[p.key]; overridden || p.declarer != "" || p.overlaid {
+			key.params += fmt.Sprintf("%s=%q %q %q %q %q ", p.param.Name.Value, p.from.Value, given, p.param.Type.Value, p.param.Min.Value, p.param.Max.Value)
 		}
 	}
 	result := c.compiled[key]

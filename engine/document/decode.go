@@ -229,6 +229,7 @@ func (d *Decoder) pipelineFields(p *Pipeline) fields {
 	return fields{
 		"version":     d.into(&p.Version),
 		"description": d.text(&p.Description),
+		"extends":     d.into(&p.Extends),
 		"params":      d.params(&p.Params),
 		"definitions": each(d, &p.Definitions, d.definitionFields),
 		"points": func(v *yaml.Node) {

@@ -18,9 +18,11 @@ const MaxFileSize = 1 << 20
 // Library holds rule sets and pipelines by name@version, overlays by name, and test tables.
 type Library struct {
 	RuleSets  map[string]*RuleSet
-	Pipelines map[string]*Pipeline
+	Pipelines map[string]*Pipeline // with what they inherit
 	Overlays  map[string]*Overlay
 	Tests     []*RuleTest // by file name, then as written
+
+	written map[string]*Pipeline // without what they inherit
 }
 
 // Layer is a folder of *.yaml and *.yml files, hidden folders excluded, or a single such file.
@@ -58,7 +60,7 @@ func (o Loader) Load(layers ...Layer) (*Library, error) {
 	lib := newLibrary()
 	if o.Base != nil {
 		lib = o.Base.With()
-		lib.RuleSets, lib.Pipelines, lib.Tests = maps.Clone(lib.RuleSets), maps.Clone(lib.Pipelines), slices.Clone(lib.Tests)
+		lib.RuleSets, lib.written, lib.Tests = maps.Clone(lib.RuleSets), maps.Clone(lib.written), slices.Clone(lib.Tests)
 	}
 	ps := &source.Collector{}
 	for _, layer := range layers {
@@ -67,12 +69,15 @@ func (o Loader) Load(layers ...Layer) (*Library, error) {
 			return nil, err
 		}
 		maps.Copy(lib.RuleSets, one.RuleSets)
-		maps.Copy(lib.Pipelines, one.Pipelines)
+		maps.Copy(lib.written, one.written)
 		maps.Copy(lib.Overlays, one.Overlays)
 		lib.Tests = append(lib.Tests, one.Tests...)
 	}
-	if len(ps.List) == 0 && len(lib.Pipelines) == 0 {
+	if len(ps.List) == 0 && len(lib.written) == 0 {
 		return nil, fmt.Errorf("no %s found among the rule files: add one that names the rule sets of each point", KindPipeline)
+	}
+	if len(ps.List) == 0 { // else an extended one may only seem to be missing
+		lib.completePipelines(ps)
 	}
 	if err := ps.Err(); err != nil {
 		return nil, err
@@ -81,7 +86,7 @@ func (o Loader) Load(layers ...Layer) (*Library, error) {
 }
 
 func newLibrary() *Library {
-	return &Library{RuleSets: map[string]*RuleSet{}, Pipelines: map[string]*Pipeline{}, Overlays: map[string]*Overlay{}}
+	return &Library{RuleSets: map[string]*RuleSet{}, written: map[string]*Pipeline{}, Overlays: map[string]*Overlay{}}
 }
 
 // Overlay decodes a single overlay; file is its name in positions.
@@ -175,11 +180,11 @@ func (l *Library) add(file File, shown, selectorKey string, ps *source.Collector
 			}
 			l.RuleSets[doc.ruleSet.ID()] = doc.ruleSet
 		case doc.pipeline != nil:
-			if old, twice := l.Pipelines[doc.pipeline.ID()]; twice {
-				ps.At(doc.pipeline.Name, "Pipeline "+doc.pipeline.ID(), fmt.Sprintf("defined already at %s", old.Name.Pos))
+			if old, twice := l.written[doc.pipeline.ID()]; twice {
+				ps.At(doc.pipeline.Name, doc.pipeline.Subject(), fmt.Sprintf("defined already at %s", old.Name.Pos))
 				continue
 			}
-			l.Pipelines[doc.pipeline.ID()] = doc.pipeline
+			l.written[doc.pipeline.ID()] = doc.pipeline
 		case doc.overlay != nil:
 			if old, twice := l.Overlays[doc.overlay.Name.Value]; twice {
 				ps.At(doc.overlay.Name, doc.overlay.Subject(), fmt.Sprintf("defined already at %s", old.Name.Pos))
@@ -193,26 +198,7 @@ func (l *Library) add(file File, shown, selectorKey string, ps *source.Collector
 }
 
 // Pipeline finds a pipeline by name@version, or by name if only one version is loaded.
-func (l *Library) Pipeline(ref string) (*Pipeline, error) {
-	if p, ok := l.Pipelines[ref]; ok {
-		return p, nil
-	}
-	var found []string
-	for id, p := range l.Pipelines {
-		if p.Name.Value == ref {
-			found = append(found, id)
-		}
-	}
-	slices.Sort(found)
-	switch len(found) {
-	case 1:
-		return l.Pipelines[found[0]], nil
-	case 0:
-		return nil, fmt.Errorf("no pipeline %q; loaded: %s", ref, strings.Join(slices.Sorted(maps.Keys(l.Pipelines)), ", "))
-	default:
-		return nil, fmt.Errorf("pipeline %q has several versions; name one of %s", ref, strings.Join(found, ", "))
-	}
-}
+func (l *Library) Pipeline(ref string) (*Pipeline, error) { return findPipeline(l.Pipelines, ref) }
 
 // Fits reports whether an overlay applies to a pipeline, named as for Pipeline.
 func (l *Library) Fits(overlay, pipeline string) bool {

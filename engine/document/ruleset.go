@@ -152,13 +152,19 @@ type Pipeline struct {
 	Name        source.Scalar
 	Version     source.Scalar
 	Description string
-	Params      []Param      // shared by all rule sets that run
-	Definitions []Definition // expressions that all rule sets that run may call
+	Extends     source.Scalar // another one, as for Library.Pipeline; zero = none
+	Params      []Param       // shared by all rule sets that run
+	Definitions []Definition  // expressions that all rule sets that run may call
 	Points      []PipelinePoint
+
+	inherited map[string]*Pipeline // declarers of what is not its own, by kind and name
 }
 
 // ID is name@version.
 func (p *Pipeline) ID() string { return p.Name.Value + "@" + p.Version.Value }
+
+// Subject names the pipeline in problems.
+func (p *Pipeline) Subject() string { return KindPipeline + " " + p.ID() }
 
 // PipelinePoint is the ordered list of rule sets (name@version) at one point.
 type PipelinePoint struct {

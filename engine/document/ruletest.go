@@ -50,7 +50,7 @@ func LoadTests(layer Layer) ([]*RuleTest, error) {
 	for _, set := range lib.RuleSets {
 		misplaced(KindRuleSet, set.Name)
 	}
-	for _, pipeline := range lib.Pipelines {
+	for _, pipeline := range lib.written {
 		misplaced(KindPipeline, pipeline.Name)
 	}
 	for _, overlay := range lib.Overlays {

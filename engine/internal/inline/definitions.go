@@ -36,7 +36,8 @@ type Definitions struct {
 // definition is ready to stand in place of its calls.
 type definition struct {
 	*document.Definition
-	body    text // calls of other definitions are spelt out
+	subject string // names it and the pipeline that declares it
+	body    text   // calls of other definitions are spelt out
 	binding int
 	places  []place         // of its arguments in the body, in order
 	loops   map[string]bool // variables of comprehensions in the body
@@ -48,9 +49,10 @@ type place struct{ start, arg int }
 
 // New checks the definitions of a pipeline and spells them out. Faults go to ps.
 func New(p *document.Pipeline, names Names, ps *source.Collector) *Definitions {
-	d := &Definitions{subject: "Pipeline " + p.ID(), byName: map[string]*definition{}}
+	d := &Definitions{subject: p.Subject(), byName: map[string]*definition{}}
 	for i := range p.Definitions {
 		f := &definition{Definition: &p.Definitions[i]}
+		f.subject = p.DefinitionFrom(f.Name.Value).Subject() + ", definition " + f.Name.Value
 		before := len(ps.List)
 		d.name(f, names, ps)
 		d.prepare(f, p, names, ps)
@@ -60,12 +62,10 @@ func New(p *document.Pipeline, names Names, ps *source.Collector) *Definitions {
 	return d
 }
 
-func (d *Definitions) of(f *definition) string { return d.subject + ", definition " + f.Name.Value }
-
 // name reports names that mean something else.
 func (d *Definitions) name(f *definition, names Names, ps *source.Collector) {
 	taken := func(what string, at source.Scalar, by string) {
-		ps.At(at, d.of(f), fmt.Sprintf("the name %q of %s is taken by %s; choose another", at.Value, what, by))
+		ps.At(at, f.subject, fmt.Sprintf("the name %q of %s is taken by %s; choose another", at.Value, what, by))
 	}
 	switch name := f.Name.Value; {
 	case names.Functions[name]:
@@ -84,7 +84,7 @@ func (d *Definitions) name(f *definition, names Names, ps *source.Collector) {
 
 // prepare spells out the body, and reports what it must not read or call.
 func (d *Definitions) prepare(f *definition, p *document.Pipeline, names Names, ps *source.Collector) {
-	subject, before := d.of(f), len(ps.List)
+	subject, before := f.subject, len(ps.List)
 	if n := len(f.Expression.Value); n > lang.MaxExpressionSize {
 		ps.At(f.Expression, subject, fmt.Sprintf("the expression has %d bytes; at most %d are read: split it", n, lang.MaxExpressionSize))
 		return

@@ -53,7 +53,7 @@ func Resolve(lib *document.Library, pipe *document.Pipeline, reg *registry.Regis
 		for _, name := range at.RuleSets {
 			set := lib.RuleSets[name.Value]
 			if set == nil {
-				ps.At(name, "Pipeline "+pipe.ID(), fmt.Sprintf("no rule set %q; write it as name@version, loaded: %s", name.Value, strings.Join(lib.RuleSetIDs(), ", ")))
+				ps.At(name, pipe.PointFrom(at.Point.Value).Subject(), fmt.Sprintf("no rule set %q; write it as name@version, loaded: %s", name.Value, strings.Join(lib.RuleSetIDs(), ", ")))
 				continue
 			}
 			point.Sets = append(point.Sets, placedSet{Set: set, At: name})

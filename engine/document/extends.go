@@ -1,0 +1,138 @@
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/source"
+)
+
+// ParamFrom is the pipeline that declares a param of p: p itself, or one that it extends.
+func (p *Pipeline) ParamFrom(name string) *Pipeline { return p.declarer("param", name) }
+
+// DefinitionFrom is the pipeline that declares a definition of p, as ParamFrom.
+func (p *Pipeline) DefinitionFrom(name string) *Pipeline { return p.declarer("definition", name) }
+
+// PointFrom is the pipeline that names a point and its rule sets, as ParamFrom.
+func (p *Pipeline) PointFrom(name string) *Pipeline { return p.declarer("point", name) }
+
+func (p *Pipeline) declarer(kind, name string) *Pipeline {
+	return cmp.Or(p.inherited[kind+" "+name], p)
+}
+
+// completePipelines adds to pipelines what they inherit from those that they extend.
+func (l *Library) completePipelines(ps *source.Collector) {
+	l.Pipelines = maps.Clone(l.written)
+	c := &completion{library: l, complete: map[string]bool{}, under: map[string]bool{}, ps: ps}
+	for _, id := range slices.Sorted(maps.Keys(l.written)) {
+		c.pipeline(id)
+	}
+}
+
+// completion completes each pipeline once, those that it extends first.
+type completion struct {
+	library  *Library
+	complete map[string]bool
+	under    map[string]bool // pipelines whose extended one is being completed
+	ps       *source.Collector
+}
+
+func (c *completion) pipeline(id string) {
+	p := c.library.written[id]
+	if p.Extends.IsZero() || c.complete[id] {
+		return
+	}
+	base, err := findPipeline(c.library.written, p.Extends.Value)
+	switch {
+	case err != nil:
+		c.ps.At(p.Extends, p.Subject(), err.Error())
+		return
+	case base.ID() == id:
+		c.ps.At(p.Extends, p.Subject(), "the pipeline extends itself; give it a name or version of its own")
+		return
+	case c.under[base.ID()]:
+		c.ps.At(p.Extends, p.Subject(), fmt.Sprintf("pipelines extend each other: %s; take one extends out", c.circle(id)))
+		return
+	}
+	c.under[id] = true
+	c.pipeline(base.ID())
+	delete(c.under, id)
+	c.library.Pipelines[id] = p.over(c.library.Pipelines[base.ID()])
+	c.complete[id] = true
+}
+
+// circle lists the pipelines that extend each other, from the one with this ID on.
+func (c *completion) circle(id string) string {
+	ids := []string{id}
+	for {
+		next, err := findPipeline(c.library.written, c.library.written[ids[len(ids)-1]].Extends.Value)
+		if err != nil {
+			return strings.Join(ids, " → ") // cannot be: each was found before
+		}
+		ids = append(ids, next.ID())
+		if next.ID() == id {
+			return strings.Join(ids, " → ")
+		}
+	}
+}
+
+// over lays a pipeline over the one that it extends: points, params and definitions of the same name
+// replace those of the base.
+func (p *Pipeline) over(base *Pipeline) *Pipeline {
+	out := *p
+	out.inherited = map[string]*Pipeline{}
+	inherit := func(kind string) func(string) {
+		return func(name string) { out.inherited[kind+" "+name] = base.declarer(kind, name) }
+	}
+	out.Params = layOver(base.Params, p.Params, func(x Param) string { return x.Name.Value }, inherit("param"))
+	out.Definitions = layOver(base.Definitions, p.Definitions, func(x Definition) string { return x.Name.Value }, inherit("definition"))
+	out.Points = layOver(base.Points, p.Points, func(x PipelinePoint) string { return x.Point.Value }, inherit("point"))
+	return &out
+}
+
+// layOver replaces items of the base in place by those of the same name, and appends the others. It
+// calls kept with the names that stay.
+func layOver[T any](base, over []T, name func(T) string, kept func(string)) (out []T) {
+	index := func(list []T, wanted string) int {
+		return slices.IndexFunc(list, func(x T) bool { return name(x) == wanted })
+	}
+	for _, x := range base {
+		if i := index(over, name(x)); i >= 0 {
+			x = over[i]
+		} else {
+			kept(name(x))
+		}
+		out = append(out, x)
+	}
+	for _, x := range over {
+		if index(base, name(x)) < 0 {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// findPipeline finds a pipeline by name@version, or by name if there is only one version.
+func findPipeline(pipelines map[string]*Pipeline, ref string) (*Pipeline, error) {
+	if p, ok := pipelines[ref]; ok {
+		return p, nil
+	}
+	var found []string
+	for id, p := range pipelines {
+		if p.Name.Value == ref {
+			found = append(found, id)
+		}
+	}
+	slices.Sort(found)
+	switch len(found) {
+	case 1:
+		return pipelines[found[0]], nil
+	case 0:
+		return nil, fmt.Errorf("no pipeline %q; loaded: %s", ref, strings.Join(slices.Sorted(maps.Keys(pipelines)), ", "))
+	default:
+		return nil, fmt.Errorf("pipeline %q has several versions; name one of %s", ref, strings.Join(found, ", "))
+	}
+}
