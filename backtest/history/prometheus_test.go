@@ -212,27 +212,31 @@ func TestGapsStayAndOddSeriesAreNoted(t *testing.T) {
 	require.Contains(t, all, "of Prometheus about container_cpu_usage_seconds_total, e.g. PromQL info: metric might not be a counter")
 }
 
-// TestAnAnswerThatStoresFailedToAddToIsWaitedFor: a Thanos answers with what it has, and a warning.
+// TestAnAnswerThatStoresFailedToAddToIsWaitedFor: a Thanos answers with what it has, and a warning; a VictoriaMetrics with
+// isPartial.
 func TestAnAnswerThatStoresFailedToAddToIsWaitedFor(t *testing.T) {
-	const warning = "receive series from Addr: store-2:10901: rpc error: code = Unavailable"
+	const unavailable = "receive series from Addr: store-2:10901: rpc error: code = Unavailable"
 	for name, row := range map[string]struct {
 		partial func(n int) bool
-		warning string
+		says    string // a key and its value
 		waits   int
-		lacks   bool
+		lacks   string
 	}{
-		"for a moment":            {partial: func(n int) bool { return n == 5 || n == 6 }, warning: warning, waits: 2},
-		"of memory, for good":     {partial: func(n int) bool { return n > 4 }, warning: warning, waits: 3 * 7, lacks: true},
-		"a remark on the query":   {partial: func(int) bool { return true }, warning: "PromQL warning: bucket label le is missing"},
-		"a time before the store": {partial: func(n int) bool { return n < 9 }, warning: "No StoreAPIs matched for this query"},
+		"for a moment":             {partial: func(n int) bool { return n == 5 || n == 6 }, says: `"warnings":["` + unavailable + `"]`, waits: 2},
+		"of memory, for good":      {partial: func(n int) bool { return n > 4 }, says: `"warnings":["` + unavailable + `"]`, waits: 3 * 7, lacks: unavailable},
+		"a remark on the query":    {partial: func(int) bool { return true }, says: `"warnings":["PromQL warning: bucket label le is missing"]`},
+		"a time before the store":  {partial: func(n int) bool { return n < 9 }, says: `"warnings":["No StoreAPIs matched for this query"]`},
+		"nodes fail for a moment":  {partial: func(n int) bool { return n == 5 || n == 6 }, says: `"isPartial":true`, waits: 2},
+		"nodes lack it, for good":  {partial: func(n int) bool { return n > 4 }, says: `"isPartial":true`, waits: 3 * 7, lacks: "isPartial is true"},
+		"of nodes that are in use": {partial: func(int) bool { return true }, says: `"isPartial":false`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, 2)
 			s.before = func(w http.ResponseWriter, _ *http.Request, n int, of span) bool {
-				if !row.partial(n) || row.lacks && strings.Contains(of.query, "cpu") {
+				if !row.partial(n) || row.lacks != "" && strings.Contains(of.query, "cpu") {
 					return false
 				}
-				_, _ = w.Write([]byte(strings.Replace(string((&server{pods: 1}).body(of)), `"status":"success"`, fmt.Sprintf(`"status":"success","warnings":[%q]`, row.warning), 1)))
+				_, _ = w.Write([]byte(strings.Replace(string((&server{pods: 1}).body(of)), `"status":"success"`, `"status":"success",`+row.says, 1)))
 				return true
 			}
 			var c history.Config
@@ -244,13 +248,13 @@ func TestAnAnswerThatStoresFailedToAddToIsWaitedFor(t *testing.T) {
 			require.Len(t, clk.waited, row.waits)
 			require.Len(t, to.points[cpuOf("shop-0")], days(30), "what came is kept")
 			lacks, from, any := source.Lacks()
-			require.Equal(t, row.lacks, lacks)
+			require.Equal(t, row.lacks != "", lacks)
 			require.True(t, any)
-			if !row.lacks {
+			if row.lacks == "" {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, "answers about container_memory_working_set_bytes without what stores hold that failed, e.g. "+warning)
+			require.ErrorContains(t, err, "answers about container_memory_working_set_bytes without what stores hold that failed, e.g. "+row.lacks)
 			require.Equal(t, until.Add(-30*24*time.Hour+5*5*time.Minute), from, "two spans were whole")
 		})
 	}

@@ -70,6 +70,9 @@ func (l *load) ask(ctx context.Context, query asked, of string) (prommodel.Value
 		expired := attempt.Err() != nil
 		cancel()
 		lacks := partial(warnings)
+		if got.isPartial() {
+			lacks = append(lacks, "isPartial is true")
+		}
 		if err == nil && (len(lacks) == 0 || l.patience.Steps <= 0 || l.lacking[of] >= inARow || l.checking) {
 			l.accept(of, warnings, lacks)
 			return value, nil

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -60,16 +61,19 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer.Body = &boundedBody{ReadCloser: answer.Body, left: longestText}
-	if got, ok := r.Context().Value(replyKey{}).(*reply); ok {
-		*got = reply{status: answer.StatusCode, after: waitOf(answer.Header)}
+	got, ok := r.Context().Value(replyKey{}).(*reply)
+	if !ok {
+		got = &reply{}
 	}
+	*got = reply{status: answer.StatusCode, after: waitOf(answer.Header)}
+	answer.Body = &boundedBody{ReadCloser: answer.Body, left: longestText, got: got}
 	return answer, nil
 }
 
 type boundedBody struct {
 	io.ReadCloser
 	left int64
+	got  *reply
 }
 
 // Read implements io.Reader.
@@ -79,13 +83,25 @@ func (b *boundedBody) Read(into []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(into[:min(int64(len(into)), b.left)])
 	b.left -= int64(n)
+	b.got.head = append(b.got.head, into[:min(n, headLength-len(b.got.head))]...)
 	return n, err
 }
 
-// reply is what is known of the last answer to a query before its body has come; zero = none came.
+// headLength holds what stands in an answer before its data, in bytes.
+const headLength = 256
+
+// reply is what the client does not pass on of the last answer to a query; zero = none came.
 type reply struct {
 	status int
 	after  time.Duration // that the server wants to be left alone
+	head   []byte        // of the body
+}
+
+// isPartial reports whether the answer lacks what some nodes of a VictoriaMetrics cluster hold. It
+// says so in a key of its own before the data, where Thanos adds a warning.
+func (r *reply) isPartial() bool {
+	before, _, _ := bytes.Cut(r.head, []byte(`"data"`))
+	return bytes.Contains(before, []byte(`"isPartial":true`))
 }
 
 // replyKey marks the *reply in a context.
