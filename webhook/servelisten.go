@@ -20,7 +20,7 @@ import (
 
 const (
 	// readTimeout bounds the arrival of a request after its header. API servers send theirs at once.
-	readTimeout = 30 * time.Second
+	readTimeout = 5 * time.Second
 	// clientIdle bounds the handshake, the wait for a request of a connection, and the arrival of its header. API servers open
 	// connections that they do not use at once, and close idle ones after 90 seconds. A server that closes one first may do so just
 	// as a review is being sent, and API servers do not send it again. Connections without a request keep no review out in the

@@ -22,8 +22,6 @@ const (
 	maxBody = 5 << 20
 	// firstRead is the buffer for a request of which nothing has arrived, in bytes.
 	firstRead = 8 << 10
-	// readWait bounds the arrival of a request. API servers send theirs at once.
-	readWait = 5 * time.Second
 	// queueWait is how long a review waits for a slot. Slots free up within milliseconds, or not soon.
 	queueWait = 100 * time.Millisecond
 )
@@ -82,7 +80,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	deadline := begin.Add(s.limit(r))
 	memory := s.memory.reserve()
 	defer func() { memory.release() }()
-	body, err := s.read(w, r, memory)
+	body, err := s.read(r, memory)
 	if errors.Is(err, errTooLarge) || errors.Is(err, errNoMemory) {
 		s.refuse(w, err)
 		return
@@ -142,11 +140,10 @@ func (s *Server) limit(r *http.Request) time.Duration {
 
 // read reads the body of a request into a buffer that grows as bytes arrive, and reserves memory for the buffer. The error is
 // errTooLarge, errNoMemory, or the reason why the body did not arrive.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, memory *reservation) ([]byte, error) {
+func (s *Server) read(r *http.Request, memory *reservation) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, errTooLarge
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readWait)) // else the connection's applies
 	if err := memory.add(r.Context(), bodyWeight*firstRead); err != nil {
 		return nil, err
 	}
