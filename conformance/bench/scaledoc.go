@@ -49,7 +49,7 @@ func (s sizes) markdown(note string) string {
 	if note != "" {
 		note = ", " + note
 	}
-	fmt.Fprintf(&out, "\nMeasured on %d cores%s:\n\n", runtime.NumCPU(), note)
+	fmt.Fprintf(&out, "\nMeasured on %d cores%s, for %.0f minutes of the cluster's time:\n\n", runtime.NumCPU(), note, amountOf(s[0].recommender, "minutes"))
 	line("VPAs", "recommender: RSS, peak", "CPU a minute", "cycle without writes, mean", "longest", "start", "growth of the heap", "updater: RSS, peak", "CPU a minute", "pods a second")
 	rule(10)
 	for _, one := range s {

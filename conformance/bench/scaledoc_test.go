@@ -10,7 +10,7 @@ import (
 
 func TestTheTablesOfThePageAreReplaced(t *testing.T) {
 	measured := func(vpas int, rss, cpu float64) size {
-		return size{vpas: vpas, recommender: []value{{"RSS, peak", mebibytes, rss}, {"CPU per minute", seconds, cpu}},
+		return size{vpas: vpas, recommender: []value{{"minutes", count, 60}, {"RSS, peak", mebibytes, rss}, {"CPU per minute", seconds, cpu}},
 			updater: []value{{"RSS, peak", mebibytes, rss / 2}, {"CPU per minute", seconds, cpu}, {"pods per second", count, 41234.5}}}
 	}
 	page := sizes{measured(100, 60<<20, 0.3), measured(50000, 3<<30, 24)}
@@ -26,7 +26,7 @@ func TestTheTablesOfThePageAreReplaced(t *testing.T) {
 	require.Contains(t, string(text), "| 100 | 300 | 600 | 50m | 128Mi | 50 | 50m | 64Mi |")
 	require.Contains(t, string(text), "| 50,000 | 150,000 | 300,000 | 800m | 3840Mi | 500 |")
 	require.Contains(t, string(text), "| 41,234 |")
-	require.Contains(t, string(text), "cores, which were busy:")
+	require.Contains(t, string(text), "cores, which were busy, for 60 minutes of the cluster's time:")
 	require.Contains(t, string(text), "adds\n62 KiB and 0.47 ms of CPU a minute to the recommender, and 31 KiB")
 	require.Contains(t, string(text), tablesEnd+"\nafter\n")
 	require.NoError(t, os.WriteFile(file, []byte("nothing"), 0o600))
