@@ -81,7 +81,7 @@ func (x *comparison) update(ctx context.Context) {
 	for n, s := range x.sides {
 		of := make([][]*corev1.Pod, len(x.inOrder))
 		for _, pod := range x.pods {
-			if i := s.controller(s.updates, pod); i >= 0 && x.asked[i] && podupdate.Unlooked(pod) == "" {
+			if i := s.controller(s.updates, pod); i >= 0 && x.asked[i] && podupdate.IgnoredReason(pod) == "" {
 				of[i] = append(of[i], pod)
 			}
 		}
@@ -129,7 +129,7 @@ func (s *side) action(pod *corev1.Pod) Action {
 	if planned, ok := s.planned[pod]; ok {
 		return planned
 	}
-	return Action{Action: facts.DoSkip, Reason: podupdate.Unlooked(pod)}
+	return Action{Action: facts.DoSkip, Reason: podupdate.IgnoredReason(pod)}
 }
 
 // admitted is what admission does with a new pod.

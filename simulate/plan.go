@@ -83,8 +83,8 @@ func (u *updater) setPods(pods []*corev1.Pod) {
 func keyOfPod(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
 type podsOf struct {
-	alive    []*corev1.Pod
-	unlooked []*corev1.Pod
+	alive   []*corev1.Pod
+	ignored []*corev1.Pod
 }
 
 // items plans for every pod.
@@ -99,19 +99,19 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 		if v == nil {
 			v = u.leaving(pod)
 		}
-		unlooked := podupdate.Unlooked(pod)
+		ignored := podupdate.IgnoredReason(pod)
 		if v == nil {
 			why := changed[i].why
-			alone = append(alone, u.skip(nil, pod, engine.Verdict{Reason: cmp.Or(unlooked, strings.ToUpper(why[:1])+why[1:])}))
+			alone = append(alone, u.skip(nil, pod, engine.Verdict{Reason: cmp.Or(ignored, strings.ToUpper(why[:1])+why[1:])}))
 			continue
 		}
 		if of[v] == nil {
 			of[v] = &podsOf{}
 		}
-		if unlooked == "" {
+		if ignored == "" {
 			of[v].alive = append(of[v].alive, pod)
 		} else {
-			of[v].unlooked = append(of[v].unlooked, pod)
+			of[v].ignored = append(of[v].ignored, pod)
 		}
 	}
 	u.noteStale(u.pods, changed)
@@ -125,8 +125,8 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 			continue
 		}
 		out = append(out, u.planVPA(v, of[v].alive, explain)...)
-		for _, pod := range of[v].unlooked {
-			out = append(out, u.skip(v, pod, engine.Verdict{Reason: podupdate.Unlooked(pod)}))
+		for _, pod := range of[v].ignored {
+			out = append(out, u.skip(v, pod, engine.Verdict{Reason: podupdate.IgnoredReason(pod)}))
 		}
 	}
 	u.noteBudgets()

@@ -118,7 +118,7 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 			if by != v {
 				boosted = u.assess(by, pod, a.trace != nil)
 			}
-			if unboost := u.unboost(by, boosted, *group); podupdate.TellsUnboost(verdict, unboost) {
+			if unboost := u.unboost(by, boosted, *group); podupdate.PreferUnboost(verdict, unboost) {
 				a, verdict = boosted, unboost
 				if by != v && unboost.Do == facts.DoSkip {
 					why += "; " + by.String() + " would end its startup boost"

@@ -11,8 +11,8 @@ import (
 )
 
 // Groups counts the pods of a VPA by their direct owners (UPSTREAM.md §5.4). A group whose desired
-// replicas are unknown has Configured 0, and tell is called with the reason.
-func Groups(ctx context.Context, resolver *target.Resolver, pods []*corev1.Pod, tell func(owner target.Key, err error)) map[target.Key]*facts.Group {
+// replicas are unknown has Configured 0, and report is called with the reason.
+func Groups(ctx context.Context, resolver *target.Resolver, pods []*corev1.Pod, report func(owner target.Key, err error)) map[target.Key]*facts.Group {
 	groups := map[target.Key]*facts.Group{}
 	for _, pod := range pods {
 		owner, _ := target.DirectOwner(pod)
@@ -32,7 +32,7 @@ func Groups(ctx context.Context, resolver *target.Resolver, pods []*corev1.Pod, 
 	for owner, g := range groups {
 		configured, err := resolver.Replicas(ctx, owner, g.Live)
 		if err != nil {
-			tell(owner, err)
+			report(owner, err)
 		}
 		g.Configured = configured
 	}

@@ -2,9 +2,9 @@ package podupdate
 
 import corev1 "k8s.io/api/core/v1"
 
-// Unlooked is why the updater ignores a pod; empty for one that is scheduled, not finished and not
-// terminating (UPSTREAM.md §5.1).
-func Unlooked(pod *corev1.Pod) string {
+// IgnoredReason is why the updater ignores a pod; empty for one that is scheduled, not finished and
+// not terminating (UPSTREAM.md §5.1).
+func IgnoredReason(pod *corev1.Pod) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return "The pod is terminating"

@@ -30,7 +30,7 @@ func TestOnlyPodsThatAreScheduledAndAliveAreLookedAt(t *testing.T) {
 			if tt.terminating {
 				pod.DeletionTimestamp = &metav1.Time{}
 			}
-			require.Equal(t, tt.want, Unlooked(pod))
+			require.Equal(t, tt.want, IgnoredReason(pod))
 		})
 	}
 }

@@ -60,10 +60,10 @@ func Acts(do string) bool { return do == facts.DoEvict || Resizes(do) }
 // Resizes reports whether an outcome of pod.update or pod.unboost resizes the pod in place.
 func Resizes(do string) bool { return do == facts.DoInPlace || do == facts.DoInPlaceCPU }
 
-// TellsUnboost reports whether what pod.unboost says about a boosted pod is told instead of what
-// pod.update says, which leaves the pod alone. A Skip is told if somebody has to change something for
+// PreferUnboost reports whether to show what pod.unboost says about a boosted pod instead of what
+// pod.update says, which leaves the pod alone. A Skip is shown if somebody has to change something for
 // the boost to end, unless an update is due: that would end it too.
-func TellsUnboost(update, unboost engine.Verdict) bool {
+func PreferUnboost(update, unboost engine.Verdict) bool {
 	return unboost.Do != facts.DoSkip || unboost.Class == facts.ClassMisconfigured && update.Class == facts.ClassSettled
 }
 

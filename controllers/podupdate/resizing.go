@@ -12,7 +12,7 @@ import (
 // not count, nor do those that the updater ignores.
 func Resizing(pods []*corev1.Pod, except *corev1.Pod, busy func(*corev1.Pod) bool) (n int) {
 	for _, pod := range pods {
-		if pod.UID == except.UID && pod.Name == except.Name || pod.Status.Phase == corev1.PodPending || Unlooked(pod) != "" {
+		if pod.UID == except.UID && pod.Name == except.Name || pod.Status.Phase == corev1.PodPending || IgnoredReason(pod) != "" {
 			continue
 		}
 		status, _, _ := facts.ResizeOf(pod)

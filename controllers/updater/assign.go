@@ -257,4 +257,4 @@ func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, byTarget targ
 func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
 
 // alive reports whether a pod is scheduled, not finished and not terminating.
-func alive(pod *corev1.Pod) bool { return podupdate.Unlooked(pod) == "" }
+func alive(pod *corev1.Pod) bool { return podupdate.IgnoredReason(pod) == "" }

@@ -144,8 +144,8 @@ func (e *explanation) assign(ctx context.Context) {
 		switch by := e.vpaOf(e.controllingOne(ctx, pod, competing)); {
 		case by != nil && by != e.vpa:
 			e.leave(pod, by.vpa, engine.Verdict{Reason: fmt.Sprintf("VerticalPodAutoscaler %s/%s controls it (point vpa.order)", by.vpa.Namespace, by.vpa.Name)})
-		case podupdate.Unlooked(pod) != "":
-			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: podupdate.Unlooked(pod)})
+		case podupdate.IgnoredReason(pod) != "":
+			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: podupdate.IgnoredReason(pod)})
 		case e.breaker.IsGone(pod.UID, e.now):
 			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: "The pod was evicted, or may have been, and the cache does not show it yet"})
 		default:
@@ -270,14 +270,14 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, update engin
 	if e.Unboost == nil { // rules say why nothing ends boosts
 		p = e.assess(&e.work, pod, e.limits, &podupdate.Alike{}, trace, e.Log).Pod
 		verdict = p.DecideUnboost(e.vpa.rules.Plan, facts.Group{}, trace)
-		if verdict.Do != facts.DoSkip || !podupdate.TellsUnboost(update, verdict) {
+		if verdict.Do != facts.DoSkip || !podupdate.PreferUnboost(update, verdict) {
 			return nil, verdict, nil
 		}
 		return p, verdict, nil
 	}
 	owner := ownerName(pod)
 	p, verdict, err = e.Unboost(ctx, pod, e.vpa.vpa, e.vpa.rules.Plan, e.ending[owner], trace)
-	if err != nil || !podupdate.TellsUnboost(update, verdict) {
+	if err != nil || !podupdate.PreferUnboost(update, verdict) {
 		return nil, verdict, err
 	}
 	if podupdate.Resizes(verdict.Do) {

@@ -78,7 +78,7 @@ func (b *Controller) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev
 	}
 	var out []*corev1.Pod
 	for i := range list.Items {
-		if other := &list.Items[i]; podupdate.Unlooked(other) == "" {
+		if other := &list.Items[i]; podupdate.IgnoredReason(other) == "" {
 			if direct, ok := target.DirectOwner(other); ok && direct == owner { // the index ignores API groups
 				out = append(out, other)
 			}

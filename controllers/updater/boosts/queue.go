@@ -154,7 +154,7 @@ func (b *Controller) podEvents(queue podQueue) toolscache.ResourceEventHandler {
 
 // concerns reports whether a pod may have a boost that is over: it is boosted and ready.
 func (b *Controller) concerns(pod *corev1.Pod) bool {
-	return podupdate.Unlooked(pod) == "" && b.Namespaces.Serve(pod.Namespace) && facts.Boosted(pod) && podutils.IsPodReady(pod)
+	return podupdate.IgnoredReason(pod) == "" && b.Namespaces.Serve(pod.Namespace) && facts.Boosted(pod) && podutils.IsPodReady(pod)
 }
 
 // vpaEvents queues the boosted pods of a namespace when a VPA in it is added, or changes its spec
