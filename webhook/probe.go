@@ -176,14 +176,14 @@ func (p *Prober) report(err error) {
 		p.last.Store(ptr.To(true))
 		p.reached.Store(true)
 		reachable.WithLabelValues().Set(1)
-		p.notices.Tell(log, reaching, nil, "")
-		p.notices.Tell(log, knowing, nil, "")
+		p.notices.Report(log, reaching, nil, "")
+		p.notices.Report(log, knowing, nil, "")
 	case errors.As(err, new(unreached)):
-		p.notices.Tell(log, knowing, nil, "")
+		p.notices.Report(log, knowing, nil, "")
 		if p.failures++; p.failures >= probeFailures {
 			p.last.Store(ptr.To(false))
 			reachable.WithLabelValues().Set(0)
-			p.notices.Tell(log, reaching, err, "the API server does not reach this webhook, so new pods do not get their recommendations; check the MutatingWebhookConfiguration that has "+WebhookName+
+			p.notices.Report(log, reaching, err, "the API server does not reach this webhook, so new pods do not get their recommendations; check the MutatingWebhookConfiguration that has "+WebhookName+
 				" (its address, CA and namespaceSelector), the Service and its endpoints, NetworkPolicies, and firewalls between the control plane and the nodes")
 		}
 	case errors.Is(err, errNotPermitted):
@@ -197,6 +197,6 @@ func (p *Prober) report(err error) {
 		p.failures = 0
 		p.last.Store(nil)
 		reachable.DeleteLabelValues()
-		p.notices.Tell(log, knowing, err, "cannot find out whether API servers reach the webhook; --webhook-probe-interval=0 turns this off")
+		p.notices.Report(log, knowing, err, "cannot find out whether API servers reach the webhook; --webhook-probe-interval=0 turns this off")
 	}
 }

@@ -132,11 +132,11 @@ func (g *Guard) ask(r *http.Request) answer {
 	a, err := g.review(ctx, token, q.access)
 	if err != nil {
 		if r.Context().Err() == nil { // who asked is still there
-			g.failures.Tell(g.Log, "checking who may read", err, "cannot check who may read; nobody may until this works")
+			g.failures.Report(g.Log, "checking who may read", err, "cannot check who may read; nobody may until this works")
 		}
 		return answer{code: http.StatusInternalServerError, reason: "cannot find out whether you may read this; the log says why"}
 	}
-	g.failures.Tell(g.Log, "checking who may read", nil, "")
+	g.failures.Report(g.Log, "checking who may read", nil, "")
 	a.until = now.Add(refusedFor)
 	if a.code == http.StatusOK {
 		a.until = now.Add(allowedFor)

@@ -16,15 +16,15 @@ type Board struct {
 	last map[string]string
 }
 
-// Tell logs an error that differs from the last one, and that a failure is over. what names the
+// Report logs an error that differs from the last one, and that a failure is over. what names the
 // activity, and the object where there are several.
-func (n *Board) Tell(log logr.Logger, what string, err error, consequence string) {
+func (n *Board) Report(log logr.Logger, what string, err error, consequence string) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
 	n.mu.Lock()
-	before, told := n.last[what]
+	before, logged := n.last[what]
 	if n.last == nil {
 		n.last = map[string]string{}
 	}
@@ -35,9 +35,9 @@ func (n *Board) Tell(log logr.Logger, what string, err error, consequence string
 	}
 	n.mu.Unlock()
 	switch {
-	case err != nil && !(told && SameButNumbers(before, text)):
+	case err != nil && !(logged && SameButNumbers(before, text)):
 		log.Error(err, consequence)
-	case err == nil && told:
+	case err == nil && logged:
 		log.Info("recovered", "doing", what)
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatGoesWrongIsToldOnceAndWhenItIsOver(t *testing.T) {
-	var told []string
-	log := funcr.New(func(_, text string) { told = append(told, text) }, funcr.Options{})
+func TestAFailureIsLoggedOnceAndWhenItIsOver(t *testing.T) {
+	var logged []string
+	log := funcr.New(func(_, text string) { logged = append(logged, text) }, funcr.Options{})
 	var b Board
-	tell := func(what, fault string) {
+	report := func(what, fault string) {
 		var err error
 		if fault != "" {
 			err = errors.New(fault)
 		}
-		b.Tell(log, what, err, "it is tried again")
+		b.Report(log, what, err, "it is tried again")
 	}
 	for _, step := range []struct {
 		what, fault string
@@ -32,14 +32,14 @@ func TestWhatGoesWrongIsToldOnceAndWhenItIsOver(t *testing.T) {
 		{"ns/a status", "", ""},
 		{"ns/a status", "forbidden", "forbidden"},
 	} {
-		told = nil
-		tell(step.what, step.fault)
+		logged = nil
+		report(step.what, step.fault)
 		if step.want == "" {
-			require.Empty(t, told, "%v", step)
+			require.Empty(t, logged, "%v", step)
 			continue
 		}
-		require.Len(t, told, 1, "%v", step)
-		require.Contains(t, told[0], step.want)
+		require.Len(t, logged, 1, "%v", step)
+		require.Contains(t, logged[0], step.want)
 	}
 	b.Forget("ns/a ")
 	require.Len(t, b.last, 1)

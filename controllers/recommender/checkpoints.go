@@ -169,6 +169,6 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 		writesTotal.WithLabelValues("checkpoint", "error").Inc()
 	}
 	c.w.writtenAt = now
-	r.notices.Tell(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "cannot write the checkpoint; retrying in each cycle")
+	r.notices.Report(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "cannot write the checkpoint; retrying in each cycle")
 	return false
 }

@@ -40,7 +40,7 @@ func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model
 	ctx, cancel := context.WithTimeout(ctx, max(part(r.Interval, leastShare), leastTime))
 	defer cancel()
 	deleted, err := r.collect(ctx, c.pass, existing)
-	r.notices.Tell(r.Log, "collecting checkpoints", errors.Join(c.pass.failed, err), "cannot delete all unused checkpoints; retrying later")
+	r.notices.Report(r.Log, "collecting checkpoints", errors.Join(c.pass.failed, err), "cannot delete all unused checkpoints; retrying later")
 	if deleted > 0 {
 		r.Log.Info("unused checkpoints deleted", "deleted", deleted)
 	}

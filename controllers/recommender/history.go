@@ -39,7 +39,7 @@ func (r *Recommender) loadHistory(ctx context.Context, existing map[model.Worklo
 		return true
 	}
 	counts, err := r.loadCheckpoints(ctx, existing)
-	r.notices.Tell(r.Log, "reading checkpoints", err, "cannot read checkpoints; recommendations and checkpoints in the cluster stay unchanged until it succeeds")
+	r.notices.Report(r.Log, "reading checkpoints", err, "cannot read checkpoints; recommendations and checkpoints in the cluster stay unchanged until it succeeds")
 	if err != nil {
 		return false
 	}

@@ -170,7 +170,7 @@ func (r *Recommender) begin(ctx context.Context, existing map[model.WorkloadID]b
 func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 	var list vpav1.VerticalPodAutoscalerList
 	err := r.Client.List(ctx, &list)
-	r.notices.Tell(r.Log, "listing VerticalPodAutoscalers", err, "cannot list VerticalPodAutoscalers; using those of the last cycle")
+	r.notices.Report(r.Log, "listing VerticalPodAutoscalers", err, "cannot list VerticalPodAutoscalers; using those of the last cycle")
 	if err != nil {
 		return nil
 	}
@@ -212,7 +212,7 @@ func Asks(v *vpav1.VerticalPodAutoscaler, name string) bool {
 func (r *Recommender) loadPods(ctx context.Context) map[model.PodID]bool {
 	var list corev1.PodList
 	err := r.Client.List(ctx, &list)
-	r.notices.Tell(r.Log, "listing pods", err, "cannot list pods; using those of the last cycle")
+	r.notices.Report(r.Log, "listing pods", err, "cannot list pods; using those of the last cycle")
 	if err != nil {
 		return nil
 	}
@@ -237,7 +237,7 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	r.notices.Tell(r.Log, "reading usage", err, "usage incomplete")
+	r.notices.Report(r.Log, "reading usage", err, "usage incomplete")
 	now := r.Clock.Now()
 	var taken [2][]int
 	r.using(func() {

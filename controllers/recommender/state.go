@@ -135,7 +135,7 @@ func (s *State) contained(w *Workload, doing string, f func()) {
 		if p := recover(); p != nil {
 			panics.Inc()
 			w.panicked = fmt.Sprintf("%s failed: %v", doing, p)
-			s.notices.Tell(s.log(w).WithValues("stack", string(debug.Stack())), w.String()+" panic", errors.New(w.panicked),
+			s.notices.Report(s.log(w).WithValues("stack", string(debug.Stack())), w.String()+" panic", errors.New(w.panicked),
 				"panic; this VPA keeps its recommendation; please report this")
 		}
 	}()
@@ -149,7 +149,7 @@ func (s *State) failed(w *Workload, at, consequence string, failed []*engine.Rul
 	for _, e := range failed {
 		errs = append(errs, e)
 	}
-	s.notices.Tell(s.log(w).WithValues("consequence", consequence), w.String()+" "+at, errors.Join(errs...), "rule failed")
+	s.notices.Report(s.log(w).WithValues("consequence", consequence), w.String()+" "+at, errors.Join(errs...), "rule failed")
 }
 
 // selector finds the pods of the VPA; nil when it is not known.

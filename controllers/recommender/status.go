@@ -78,7 +78,7 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 	conditions := conditionSet{list: status.Conditions, now: metav1.NewTime(now)}
 	defer func() { status.Conditions = conditions.sorted() }()
 
-	s.notices.Tell(s.log(w), w.String()+" rules", w.Chosen.Err, "recommendation unchanged")
+	s.notices.Report(s.log(w), w.String()+" rules", w.Chosen.Err, "recommendation unchanged")
 	if w.Chosen.Err != nil { // the recommendation of rules that are gone stays
 		conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "RulesNotFound", w.Chosen.Err.Error()+"; the recommendation is left as it is")
 		return status

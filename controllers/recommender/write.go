@@ -138,6 +138,6 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 		writesTotal.WithLabelValues("status", "error").Inc()
 		err = fmt.Errorf("writing the status: %w", err)
 	}
-	r.notices.Tell(r.log(w), w.String()+" writing the status", err, "cannot write the status; retrying in each cycle")
+	r.notices.Report(r.log(w), w.String()+" writing the status", err, "cannot write the status; retrying in each cycle")
 	return false
 }
