@@ -31,7 +31,7 @@ func (e *Explainer) Explain(ctx context.Context, namespace, name string) (answer
 	if err := e.Handler.Client.Get(ctx, key, &v); err != nil {
 		return out, fmt.Errorf("reading VerticalPodAutoscaler %s: %w", key, err)
 	}
-	out.Rules = policy.Told(policy.For(e.Handler.Rules(), &v))
+	out.Rules = policy.DescribeRules(policy.For(e.Handler.Rules(), &v))
 	if e.Registered != nil {
 		if err := e.Registered(); err != nil {
 			out.Registered = err.Error()

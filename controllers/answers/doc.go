@@ -18,12 +18,12 @@ type Process struct {
 
 // Rules name the pipeline and the overlays by which a process decides about the VPA.
 type Rules struct {
-	Pipeline string   `json:"pipeline"` // name@version
-	Digest   string   `json:"digest"`
-	Overlays []string `json:"overlays,omitempty"` // enforced
-	Audited  []string `json:"audited,omitempty"`  // evaluated, not enforced
-	Untried  []string `json:"untried,omitempty"`  // why others that match cannot be evaluated
-	Fault    string   `json:"fault,omitempty"`    // why the rules that the VPA asks for cannot be used
+	Pipeline    string   `json:"pipeline"` // name@version
+	Digest      string   `json:"digest"`
+	Overlays    []string `json:"overlays,omitempty"` // enforced
+	Audited     []string `json:"audited,omitempty"`  // evaluated, not enforced
+	Unevaluated []string `json:"untried,omitempty"`  // why others that match cannot be evaluated
+	Fault       string   `json:"fault,omitempty"`    // why the rules that the VPA asks for cannot be used
 }
 
 // Decision is what a process decided earlier about a VPA or one of its pods, and why.

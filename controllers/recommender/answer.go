@@ -82,7 +82,7 @@ func (r *Recommender) unready(w *Workload) string {
 
 // tell fills in what follows from the snapshot, for samples that come at every step.
 func (x *snapshot) tell(ctx context.Context, out *answers.Recommender, now time.Time, step time.Duration) error {
-	out.Known, out.Rules, out.Problem, out.Frozen, out.Pods = true, policy.Told(x.chosen), x.problem, x.frozen, x.view.Pods
+	out.Known, out.Rules, out.Problem, out.Frozen, out.Pods = true, policy.DescribeRules(x.chosen), x.problem, x.frozen, x.view.Pods
 	result := x.recommend()
 	out.Recommendation = x.vpa.Status.Recommendation
 	if x.frozen == "" {

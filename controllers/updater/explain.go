@@ -56,7 +56,7 @@ func (u *Updater) Explain(ctx context.Context, namespace, name string) (out answ
 		first := e.left.first
 		e.out.FirstCycles = &first
 	}
-	e.out.Rules, e.out.Decisions = policy.Told(e.vpa.rules), u.Decisions.Of(types.NamespacedName{Namespace: namespace, Name: name})
+	e.out.Rules, e.out.Decisions = policy.DescribeRules(e.vpa.rules), u.Decisions.Of(types.NamespacedName{Namespace: namespace, Name: name})
 	e.out.Ignored, e.out.IgnoredRule = e.vpa.ignored, e.vpa.verdict.Rule
 	switch {
 	case e.vpa.takes():

@@ -39,7 +39,7 @@ func processes(w *writer, r *explain.Report) {
 	w.Put("<h3>Rules of this page</h3>\n<dl class=\"about\">\n")
 	for _, row := range [][2]string{
 		{"Pipeline", cmp.Or(r.Rules.Pipeline, "not known")}, {"Digest", cmp.Or(r.Rules.Digest, "not known")},
-		{"Overlays", cmp.Or(strings.Join(r.Rules.Overlays, ", "), "none")}, {"Audited overlays", strings.Join(r.Rules.Audited, ", ")}, {"Overlays that cannot be evaluated", strings.Join(r.Rules.Untried, "; ")}, {"Fault", r.Rules.Fault},
+		{"Overlays", cmp.Or(strings.Join(r.Rules.Overlays, ", "), "none")}, {"Audited overlays", strings.Join(r.Rules.Audited, ", ")}, {"Overlays that cannot be evaluated", strings.Join(r.Rules.Unevaluated, "; ")}, {"Fault", r.Rules.Fault},
 	} {
 		if row[1] != "" {
 			w.Put("<div><dt>{}</dt><dd>{}</dd></div>\n", row[0], row[1])

@@ -101,7 +101,7 @@ func (b *Controller) record(p *podupdate.Pod, verdict engine.Verdict) {
 	}
 	pod, v := p.PodState.Pod, p.VPA
 	d := answers.Decision{Time: b.Clock.Now().UTC(), Pod: pod.Name, Action: podupdate.Action(verdict.Do), Rule: verdict.Rule, Reason: verdict.Reason,
-		Inputs: decisions.Digest(pod.UID, pod.ResourceVersion, v.UID, v.ResourceVersion), Rules: policy.Told(policy.For(b.Rules(), v)).Digest}
+		Inputs: decisions.Digest(pod.UID, pod.ResourceVersion, v.UID, v.ResourceVersion), Rules: policy.DescribeRules(policy.For(b.Rules(), v)).Digest}
 	for _, one := range facts.Alterations(pod, p.Change) {
 		d.Changes = append(d.Changes, answers.Change(one).String())
 	}

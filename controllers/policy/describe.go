@@ -5,8 +5,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Told describes the rules that were chosen for a VPA.
-func Told(s compile.Selection) answers.Rules {
+// DescribeRules describes the rules that were chosen for a VPA.
+func DescribeRules(s compile.Selection) answers.Rules {
 	var out answers.Rules
 	if s.Plan != nil { // it is nil if choosing panicked
 		out = answers.Rules{Pipeline: s.Plan.Pipeline(), Digest: s.Plan.Digest(), Overlays: s.Plan.Overlays()}
@@ -15,7 +15,7 @@ func Told(s compile.Selection) answers.Rules {
 		out.Audited = append(out.Audited, shadow.Overlay)
 	}
 	for _, err := range s.Untried {
-		out.Untried = append(out.Untried, err.Error())
+		out.Unevaluated = append(out.Unevaluated, err.Error())
 	}
 	if s.Err != nil {
 		out.Fault = s.Err.Error()
