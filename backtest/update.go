@@ -76,7 +76,7 @@ func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bo
 			owner, _ := target.DirectOwner(p.pod)
 			g = &group{owner: owner}
 			g.Evictions, g.Resizes = r.backOffs.Of(remembered.RefusedTo{Owner: owner}, now)
-			r.breaker.Tell(owner, &g.Group, now)
+			r.breaker.AddTo(owner, &g.Group, now)
 			groups[w] = g
 		}
 		g.Configured, g.Live, g.Running, g.Ready = g.Configured+1, g.Live+1, g.Running+1, g.Ready+1

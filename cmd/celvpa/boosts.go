@@ -43,6 +43,6 @@ func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *proce
 		Beside:     u.Busy,
 		Decisions:  u.Decisions,
 	}
-	u.Beside, u.Unboost = ender.Ending, ender.Foresee
+	u.Beside, u.Unboost = ender.Ending, ender.Preview
 	return p.manager.Add(ender)
 }

@@ -20,7 +20,7 @@ const unlimited = 1 << 40
 
 func (r *run) allowance() allowance {
 	a := allowance{evictions: tokens(r.Limits.Evictions, r.now, r.Interval), resizes: tokens(r.Limits.Resizes, r.now, r.Interval)}
-	a.first, a.limited = r.first.foresee()
+	a.first, a.limited = r.first.peek()
 	return a
 }
 

@@ -176,7 +176,7 @@ func (e *explanation) decide(ctx context.Context) error {
 	w := &e.work
 	groups := e.groups(ctx, w, e.Log)
 	for owner, g := range groups {
-		held := e.breaker.Foretell(owner, podsOf(e.pods, owner), g, e.now)
+		held := e.breaker.Preview(owner, podsOf(e.pods, owner), g, e.now)
 		e.out.Groups = append(e.out.Groups, groupOf(owner, g, held, e.now))
 	}
 	slices.SortFunc(e.out.Groups, func(a, b answers.Group) int { return strings.Compare(a.Owner, b.Owner) })
@@ -196,14 +196,14 @@ func (e *explanation) decide(ctx context.Context) error {
 				podupdate.CarriedOut(c.verdict.Do, c.request.Pod, c.group)
 			}
 		}
-		if err := e.tell(ctx, w, c, later); err != nil {
+		if err := e.describe(ctx, w, c, later); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ignored tells of a pod whose VPA leaves running pods alone. Startup boosts end all the same.
+// ignored describes a pod whose VPA leaves running pods alone. Startup boosts end all the same.
 func (e *explanation) ignored(ctx context.Context, pod *corev1.Pod) error {
 	trace := &engine.Trace{}
 	verdict := engine.Verdict{}
@@ -222,8 +222,8 @@ func (e *explanation) ignored(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// tell describes the decision on a pod.
-func (e *explanation) tell(ctx context.Context, w *workload, c *candidate, later string) error {
+// describe adds the decision on a pod to the explanation.
+func (e *explanation) describe(ctx context.Context, w *workload, c *candidate, later string) error {
 	if len(e.out.Pods) >= maxExplained {
 		e.out.MorePods++
 		return nil

@@ -27,8 +27,8 @@ func (f *firstCycles) next() (postponed, limit int) {
 	return postponed, f.limit
 }
 
-// foresee returns how many pods the next cycle may disrupt; limited is false without a limit.
-func (f *firstCycles) foresee() (left int, limited bool) {
+// peek returns how many pods the next cycle may disrupt; limited is false without a limit.
+func (f *firstCycles) peek() (left int, limited bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	left = f.limit

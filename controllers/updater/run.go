@@ -138,7 +138,7 @@ func (r *run) askAdmission(ctx context.Context) {
 		return
 	}
 	r.noAdmission = err.Error()
-	r.breaker.Excuse()
+	r.breaker.Reset()
 	reason, message := statusError, "admission controller status lease cannot be read; evictions paused until it can"
 	if statuslease.IsAbandoned(err) {
 		reason, message = statusInvalid, "admission controller status lease expired; evictions paused until it is renewed"

@@ -52,7 +52,7 @@ type Options struct {
 	// Beside reports whether another actor, such as boosts.Controller, is changing a pod, which then counts as
 	// disrupted; nil = none.
 	Beside func(*corev1.Pod) bool
-	// Unboost foresees the end of a pod's startup boost for Explain, as boosts.Controller does; nil =
+	// Unboost previews the end of a pod's startup boost for Explain, as boosts.Controller does; nil =
 	// nothing ends boosts.
 	Unboost func(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, plan *engine.Plan, ending int, trace *engine.Trace) (*podupdate.Pod, engine.Verdict, error)
 }

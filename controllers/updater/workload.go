@@ -57,7 +57,7 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 	}
 	groups := r.groups(ctx, w, log)
 	for owner, g := range groups {
-		r.breaker.Tell(owner, g, r.now)
+		r.breaker.AddTo(owner, g, r.now)
 	}
 	for _, pod := range w.pods {
 		r.resizes.Note(pod, r.now)

@@ -49,9 +49,9 @@ func (b *Controller) assess(ctx context.Context, pod *corev1.Pod, v *vpav1.Verti
 	return a, nil
 }
 
-// Foresee says what would be done about the startup boost of a pod, without doing it. ending is how
+// Preview says what would be done about the startup boost of a pod, without doing it. ending is how
 // many pods of its owner would be resized before. The trace may be nil.
-func (b *Controller) Foresee(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, plan *engine.Plan, ending int, trace *engine.Trace) (*podupdate.Pod, engine.Verdict, error) {
+func (b *Controller) Preview(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, plan *engine.Plan, ending int, trace *engine.Trace) (*podupdate.Pod, engine.Verdict, error) {
 	a, err := b.assess(ctx, pod, v, plan, trace, logr.Discard())
 	if err != nil {
 		return nil, engine.Verdict{}, fmt.Errorf("asking whether the startup boost of pod %s/%s ends: %w", pod.Namespace, pod.Name, err)

@@ -262,7 +262,7 @@ func TestPodIsNotResizedAgainBeforeTheCacheShowsIt(t *testing.T) {
 	require.Len(t, l.resized, 2)
 }
 
-// While a pod waits for its turn, a new pod of the same name, whose boost has just begun, may have
+// While a pod waits for its turn, a new pod of the same name, whose boost has just started, may have
 // replaced it.
 func TestBoostOfAReplacementPodIsNotEnded(t *testing.T) {
 	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))

@@ -159,10 +159,10 @@ func (o *outcomes) succeeded(pod *corev1.Pod) {
 // reset starts the count again.
 func (o *outcomes) reset() { o.unchanged, o.last, o.rule, o.had = 0, time.Time{}, "", nil }
 
-// Excuse forgets what evictions had no effect: the admission controller was away, so there is a reason
+// Reset forgets the evictions that had no effect: the admission controller was away, so there is a reason
 // for it, and evictions are paused for that reason. Their replacements that are still to come do not
 // count either.
-func (b *Breaker) Excuse() {
+func (b *Breaker) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, o := range b.of {
@@ -171,24 +171,24 @@ func (b *Breaker) Excuse() {
 	}
 }
 
-// Tell adds the count to the facts of a group.
-func (b *Breaker) Tell(owner target.Key, g *facts.Group, now time.Time) {
+// AddTo adds the count to the facts of a group.
+func (b *Breaker) AddTo(owner target.Key, g *facts.Group, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o := b.of[owner]; o != nil {
-		o.tell(g, now)
+		o.addTo(g, now)
 	}
 }
 
-func (o *outcomes) tell(g *facts.Group, now time.Time) {
+func (o *outcomes) addTo(g *facts.Group, now time.Time) {
 	if o.unchanged > 0 {
 		g.Unchanged, g.UnchangedAge = o.unchanged, now.Sub(o.last)
 	}
 }
 
-// Foretell adds to the facts of a group what Tell would after Look, and returns what Held would. It
+// Preview adds to the facts of a group what AddTo would after Look, and returns what Held would. It
 // changes nothing. pods are all pods of the owner.
-func (b *Breaker) Foretell(owner target.Key, pods []*corev1.Pod, g *facts.Group, now time.Time) (rule string) {
+func (b *Breaker) Preview(owner target.Key, pods []*corev1.Pod, g *facts.Group, now time.Time) (rule string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of[owner] == nil {
@@ -197,7 +197,7 @@ func (b *Breaker) Foretell(owner target.Key, pods []*corev1.Pod, g *facts.Group,
 	o := *b.of[owner]
 	o.awaited = slices.Clone(o.awaited)
 	o.look(slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return b.seen[pod.UID] }), now)
-	o.tell(g, now)
+	o.addTo(g, now)
 	return o.rule
 }
 

@@ -36,7 +36,7 @@ func TestReplacementsAreMatchedOneToOne(t *testing.T) {
 		at = at.Add(time.Minute)
 		b.Look(pods, live(pods), at)
 		var g facts.Group
-		b.Tell(owner, &g, at)
+		b.AddTo(owner, &g, at)
 		return g.Unchanged
 	}
 	evict := func(p *corev1.Pod) {
