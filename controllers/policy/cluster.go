@@ -20,7 +20,7 @@ import (
 // ClusterOverlays lists the RuleOverlay objects of the cluster.
 type ClusterOverlays func(context.Context) ([]rulesv1alpha1.RuleOverlay, error)
 
-// Acceptance tells whether a RuleOverlay object is in force.
+// Acceptance says whether a RuleOverlay object is in force.
 type Acceptance struct {
 	UID        types.UID
 	Generation int64

@@ -149,7 +149,7 @@ func TestAnotherObjectOfTheSameNameIsAnother(t *testing.T) {
 func TestOverlaysAreFollowedWhileTheFilesAreBroken(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte(`{"apiVersion":"rules.celvpa.dev/v1alpha1","kind":"RuleOverlay","metadata":{"name":"mine"},"spec":{"change":[{"disable":"container-caps/policy/global-max"}]}}`), 0o600))
-	s, told, _ := newSource(t, dir)
+	s, logged, _ := newSource(t, dir)
 	objects := []rulesv1alpha1.RuleOverlay{marginOverlay("more", 1, "0.3", "a"), marginOverlay("mine", 1, "0.3", "b")}
 	list := func(context.Context) ([]rulesv1alpha1.RuleOverlay, error) { return objects, nil }
 	require.NoError(t, s.Follow(t.Context(), list, list))
@@ -159,16 +159,16 @@ func TestOverlaysAreFollowedWhileTheFilesAreBroken(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("kind: ["), 0o600))
 	objects = objects[1:]
-	*told = nil
+	*logged = nil
 	settled(t, s)
 	s.Reload(t.Context())
 	require.Equal(t, []string{"mine"}, overlaysFor(s, "a"), "the files stay as they were, the overlay is gone")
-	require.Len(t, slices.DeleteFunc(slices.Clone(*told), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 1)
+	require.Len(t, slices.DeleteFunc(slices.Clone(*logged), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 1)
 	require.NoError(t, os.Remove(filepath.Join(dir, "broken.yaml")))
 	s.Reload(t.Context())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("kind: ["), 0o600))
 	settled(t, s)
-	require.Len(t, slices.DeleteFunc(slices.Clone(*told), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 2, "a new fault is reported again")
+	require.Len(t, slices.DeleteFunc(slices.Clone(*logged), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 2, "a new fault is reported again")
 }
 
 // TestChangedFilesAreUsedWhenTheListingThatFailedMeanwhileWorksAgain.

@@ -28,7 +28,7 @@ func TestAProcessRefusesFaultsInThePointsThatItRuns(t *testing.T) {
 		file, from, to string
 		points         []string // of a process that refuses it
 		others         []string // of one that does not
-		told           string
+		want           string
 	}{
 		"a validation": {"vpa-bounds.yaml", "isQuantity(", "isQantity(", validates, estimates, "undeclared reference to 'isQantity'"},
 		"an estimate":  {"estimate.yaml", "params.marginFraction", "params.marginFaction", estimates, validates, "undefined field 'marginFaction'"},
@@ -39,7 +39,7 @@ func TestAProcessRefusesFaultsInThePointsThatItRuns(t *testing.T) {
 			edit(t, filepath.Join(dir, tt.file), tt.from, tt.to)
 			for _, points := range [][]string{tt.points, nil} {
 				_, err := loadAndTest(Options{Path: dir, Points: points})
-				require.ErrorContains(t, err, tt.told)
+				require.ErrorContains(t, err, tt.want)
 			}
 			book, err := loadAndTest(Options{Path: dir, Points: tt.others})
 			require.NoError(t, err)

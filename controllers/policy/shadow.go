@@ -32,18 +32,18 @@ type Shadows struct {
 	Clock     clock.PassiveClock
 	Log       logr.Logger
 
-	mu   sync.Mutex
-	told map[shadowKey]toldShadow
+	mu       sync.Mutex
+	reported map[shadowKey]reportedShadow
 }
 
-// toldShadow is the last reported difference, and when.
-type toldShadow struct {
+// reportedShadow is the last reported difference, and when.
+type reportedShadow struct {
 	text string
 	at   time.Time
 }
 
-// toldInterval is the minimum between two reports: usage changes all the time, and numbers with it.
-const toldInterval = time.Hour
+// reportInterval is the minimum between two reports: usage changes all the time, and numbers with it.
+const reportInterval = time.Hour
 
 // shadowKey is one kind of outcome that would differ, such as the running pods of a VPA.
 type shadowKey struct {
@@ -52,8 +52,8 @@ type shadowKey struct {
 	about   string
 }
 
-// maxTold bounds the memory. When it is full it is cleared, and all differences are reported again.
-const maxTold = 100_000
+// maxReported bounds the memory. When it is full it is cleared, and all differences are reported again.
+const maxReported = 100_000
 
 // maxEventAction is the longest action that the events API takes, in bytes.
 const maxEventAction = 128
@@ -102,14 +102,14 @@ func VerdictDifference(enforced, tried engine.Verdict) []string {
 func (s *Shadows) news(key shadowKey, text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last, before := s.told[key]
+	last, before := s.reported[key]
 	now := s.Clock.Now()
-	if before && (last.text == text || now.Sub(last.at) < toldInterval) {
+	if before && (last.text == text || now.Sub(last.at) < reportInterval) {
 		return false
 	}
-	if s.told == nil || len(s.told) >= maxTold {
-		s.told = map[shadowKey]toldShadow{}
+	if s.reported == nil || len(s.reported) >= maxReported {
+		s.reported = map[shadowKey]reportedShadow{}
 	}
-	s.told[key] = toldShadow{text: text, at: now}
+	s.reported[key] = reportedShadow{text: text, at: now}
 	return true
 }

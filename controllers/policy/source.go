@@ -32,21 +32,21 @@ type Source struct {
 	book     atomic.Pointer[compile.Rulebook]
 	accepted atomic.Pointer[map[string]Acceptance]
 
-	files     *compile.Rulebook   // the last good files, without overlays of the cluster
-	inUse     map[string]accepted // overlays of the cluster in book
-	pending   bool                // the last good files are not in force yet
-	broken    bool                // the current files are faulty
-	seen      [sha256.Size]byte   // at the last reading
-	content   [sha256.Size]byte   // of the last good files; recorded after success only, so that failures are retried
-	overlays  [sha256.Size]byte   // of the objects behind book
-	compiling compiling
-	lastTold  map[string]string // by what failed, the last error logged, so that a lasting one is logged once
+	files      *compile.Rulebook   // the last good files, without overlays of the cluster
+	inUse      map[string]accepted // overlays of the cluster in book
+	pending    bool                // the last good files are not in force yet
+	broken     bool                // the current files are faulty
+	seen       [sha256.Size]byte   // at the last reading
+	content    [sha256.Size]byte   // of the last good files; recorded after success only, so that failures are retried
+	overlays   [sha256.Size]byte   // of the objects behind book
+	compiling  compiling
+	lastLogged map[string]string // by what failed, the last error logged, so that a lasting one is logged once
 }
 
 // NewSource loads the rules. It fails when they do not compile or fail the test tables among them:
 // a process must not start without policy.
 func NewSource(o Options, every time.Duration, clk clock.WithTicker, log logr.Logger) (*Source, error) {
-	s := &Source{options: o, every: every, clock: clk, log: log, lastTold: map[string]string{}, overlays: overlaysFingerprint(nil)}
+	s := &Source{options: o, every: every, clock: clk, log: log, lastLogged: map[string]string{}, overlays: overlaysFingerprint(nil)}
 	s.accepted.Store(&map[string]Acceptance{})
 	for range readings {
 		if settling, err := s.reloadFiles(); err != nil {
@@ -77,7 +77,7 @@ func (s *Source) Follow(ctx context.Context, now, later ClusterOverlays) error {
 // Rules are the rules in force.
 func (s *Source) Rules() *compile.Rulebook { return s.book.Load() }
 
-// Accepted tells which RuleOverlay objects of the cluster are in force, by name.
+// Accepted says which RuleOverlay objects of the cluster are in force, by name.
 func (s *Source) Accepted() map[string]Acceptance { return *s.accepted.Load() }
 
 // NeedLeaderElection is false: every replica needs the rules.
@@ -97,12 +97,12 @@ func (s *Source) Start(ctx context.Context) error {
 func (s *Source) Reload(ctx context.Context) {
 	settling, err := s.reloadFiles()
 	if !settling {
-		s.tell("files", err, "the changed rules cannot be used; the last good ones stay in force")
+		s.report("files", err, "the changed rules cannot be used; the last good ones stay in force")
 	}
 	var objects []rulesv1alpha1.RuleOverlay
 	if s.cluster != nil {
 		objects, err = s.cluster(ctx)
-		s.tell("overlays", err, "cannot list RuleOverlays; those that are known stay in force")
+		s.report("overlays", err, "cannot list RuleOverlays; those that are known stay in force")
 		if err != nil {
 			return
 		}
@@ -117,17 +117,17 @@ func (s *Source) Reload(ctx context.Context) {
 	s.log.Info("rules reloaded", "pipeline", now.Pipeline(), "digest", now.Digest(), "before", before.Digest(), "overlays", len(s.Rules().Overlays()))
 }
 
-// tell counts a failure, and logs it if it differs from the last one.
-func (s *Source) tell(what string, err error, consequence string) {
+// report counts a failure, and logs it if it differs from the last one.
+func (s *Source) report(what string, err error, consequence string) {
 	if err == nil {
-		delete(s.lastTold, what)
+		delete(s.lastLogged, what)
 		return
 	}
 	reloads.WithLabelValues("error").Inc()
-	if text := err.Error(); text != s.lastTold[what] {
+	if text := err.Error(); text != s.lastLogged[what] {
 		inForce := s.Rules().Default()
 		s.log.Error(err, consequence, "pipeline", inForce.Pipeline(), "digest", inForce.Digest())
-		s.lastTold[what] = text
+		s.lastLogged[what] = text
 	}
 }
 

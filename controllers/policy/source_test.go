@@ -29,18 +29,18 @@ func edit(t *testing.T, path, from, to string) {
 
 func newSource(t *testing.T, dir string) (*Source, *[]string, *testclock.FakeClock) {
 	t.Helper()
-	var told []string
-	log := funcr.New(func(_, args string) { told = append(told, args) }, funcr.Options{})
+	var logged []string
+	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
 	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	s, err := NewSource(Options{Path: dir}, 2*time.Second, clk, log)
 	require.NoError(t, err)
-	return s, &told, clk
+	return s, &logged, clk
 }
 
 func TestChangedFilesAreSwappedInAndBrokenOnesAreNot(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, rules.FS))
-	s, told, _ := newSource(t, dir)
+	s, logged, _ := newSource(t, dir)
 	first := s.Rules()
 	s.Reload(t.Context())
 	require.Same(t, first, s.Rules(), "nothing changed, nothing is compiled")
@@ -50,7 +50,7 @@ func TestChangedFilesAreSwappedInAndBrokenOnesAreNot(t *testing.T) {
 	settled(t, s)
 	second := s.Rules()
 	require.NotEqual(t, first.Default().Digest(), second.Default().Digest())
-	require.Contains(t, (*told)[0], "rules reloaded")
+	require.Contains(t, (*logged)[0], "rules reloaded")
 
 	failures := testutil.ToFloat64(reloads.WithLabelValues("error"))
 	edit(t, estimate, "default: 0.25", "default: much")
@@ -58,8 +58,8 @@ func TestChangedFilesAreSwappedInAndBrokenOnesAreNot(t *testing.T) {
 	s.Reload(t.Context())
 	require.Same(t, second, s.Rules(), "the last good rules stay")
 	require.Equal(t, failures+2, testutil.ToFloat64(reloads.WithLabelValues("error")), "a failure is tried again")
-	require.Len(t, *told, 2, "and told once")
-	require.Contains(t, (*told)[1], `param marginFraction: \"much\" is not a finite number`)
+	require.Len(t, *logged, 2, "and logged once")
+	require.Contains(t, (*logged)[1], `param marginFraction: \"much\" is not a finite number`)
 
 	require.NoError(t, os.RemoveAll(dir))
 	s.Reload(t.Context())
@@ -72,16 +72,16 @@ func TestChangedFilesAreSwappedInAndBrokenOnesAreNot(t *testing.T) {
 }
 
 func TestFailedRulesAreLoggedAndCounted(t *testing.T) {
-	_, told, _ := newSource(t, "")
-	log := funcr.New(func(_, args string) { *told = append(*told, args) }, funcr.Options{})
+	_, logged, _ := newSource(t, "")
+	log := funcr.New(func(_, args string) { *logged = append(*logged, args) }, funcr.Options{})
 	Report(log, "nothing is lost", nil)
-	require.Empty(t, *told, "no failure is no failure")
+	require.Empty(t, *logged, "no failure is no failure")
 	before := testutil.ToFloat64(ruleErrors.WithLabelValues("set/stage/rule"))
 	Report(log, "nothing is lost", &engine.RuleError{Path: "set/stage/rule", Err: errors.New("division by zero")})
 	require.Equal(t, before+1, testutil.ToFloat64(ruleErrors.WithLabelValues("set/stage/rule")))
-	require.Contains(t, (*told)[0], "rule failed")
-	require.Contains(t, (*told)[0], "nothing is lost")
-	require.Contains(t, (*told)[0], "division by zero")
+	require.Contains(t, (*logged)[0], "rule failed")
+	require.Contains(t, (*logged)[0], "nothing is lost")
+	require.Contains(t, (*logged)[0], "division by zero")
 }
 
 // TestAConfigMapUpdateIsSeen swaps a symlink the way kubelet does.
@@ -133,7 +133,7 @@ spec:
 func TestRulesThatFailTheirOwnTablesAreNotUsed(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, rules.FS))
-	s, told, clk := newSource(t, dir)
+	s, logged, clk := newSource(t, dir)
 	first := s.Rules()
 
 	table := filepath.Join(dir, "margin.yaml")
@@ -141,7 +141,7 @@ func TestRulesThatFailTheirOwnTablesAreNotUsed(t *testing.T) {
 	edit(t, filepath.Join(dir, "estimate.yaml"), "default: 0.15", "default: 0.25")
 	settled(t, s)
 	require.Same(t, first, s.Rules(), "the last good rules stay")
-	require.Contains(t, (*told)[0], `RuleTest margin, row \"target\": bound.target.now.cpu: want 1150m, got 1250m`)
+	require.Contains(t, (*logged)[0], `RuleTest margin, row \"target\": bound.target.now.cpu: want 1150m, got 1250m`)
 	_, err := NewSource(Options{Path: dir}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
 	require.ErrorContains(t, err, table+`:12:5: RuleTest margin, row "target": bound.target.now.memory: want 1234803097, got 1280Mi`)
 	require.Len(t, source.Problems(err), 2)

@@ -69,7 +69,7 @@ func versions(book *compile.Rulebook) []string {
 func TestFilesThatAreReplacedOneByOneAreNeverMixed(t *testing.T) {
 	dir := t.TempDir()
 	writeParts(t, dir, "0.5")
-	s, told, _ := newSource(t, dir)
+	s, logged, _ := newSource(t, dir)
 	require.Equal(t, []string{"0.5"}, versions(s.Rules()))
 	before := s.Rules()
 	for i := range parts {
@@ -80,10 +80,10 @@ func TestFilesThatAreReplacedOneByOneAreNeverMixed(t *testing.T) {
 			require.Same(t, before, s.Rules(), "the last good rules stay, whole")
 		}
 	}
-	require.Empty(t, *told, "nothing to worry about")
+	require.Empty(t, *logged, "nothing to worry about")
 	s.Reload(t.Context())
 	require.Equal(t, []string{"0.7"}, versions(s.Rules()))
-	require.Len(t, *told, 1)
+	require.Len(t, *logged, 1)
 }
 
 // TestHalfWrittenFilesAreRefusedByNameAndLine when they stay as they are.
@@ -110,15 +110,15 @@ func TestHalfWrittenFilesAreRefusedByNameAndLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "rules")
 			writeParts(t, dir, "0.5")
-			s, told, _ := newSource(t, dir)
+			s, logged, _ := newSource(t, dir)
 			before := s.Rules()
 			tt.spoil(t, filepath.Join(dir, "1.yaml"))
 			settled(t, s)
 			settled(t, s)
 			require.Same(t, before, s.Rules(), "the last good rules stay")
-			require.Len(t, *told, 1, "it is told once")
-			require.Contains(t, (*told)[0], filepath.Join(dir))
-			require.Contains(t, (*told)[0], tt.wants)
+			require.Len(t, *logged, 1, "it is logged once")
+			require.Contains(t, (*logged)[0], filepath.Join(dir))
+			require.Contains(t, (*logged)[0], tt.wants)
 			require.NoError(t, os.RemoveAll(dir))
 			writeParts(t, dir, "0.7")
 			settled(t, s)
