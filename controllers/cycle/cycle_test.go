@@ -9,7 +9,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-func TestALoopRunsAtEveryIntervalAndTellsWhenItIsStuck(t *testing.T) {
+func TestALoopRunsAtEveryIntervalAndReportsWhenItIsStuck(t *testing.T) {
 	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	ran := make(chan struct{})
 	loop := New("baker", time.Minute, clk, func(context.Context) { ran <- struct{}{} })

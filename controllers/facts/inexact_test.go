@@ -8,7 +8,7 @@ import (
 )
 
 // Fractions of a byte, and amounts beyond what rules can represent, in pod-level resources.
-func TestRulesAreToldOfAmountsThatCannotBeAddedUp(t *testing.T) {
+func TestRulesSeeAmountsThatCannotBeAddedUp(t *testing.T) {
 	whole := amounts("cpu", "1", "memory", "1Gi")
 	for name, tt := range map[string]struct {
 		requests, limits, container, init corev1.ResourceList

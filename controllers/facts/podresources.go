@@ -180,8 +180,8 @@ func CurrentResources(pod *corev1.Pod, container int) (requests, limits corev1.R
 // a kubelet reports 1m as 2m, which would never match a recommendation of 1m.
 func asAsked(asked, granted corev1.ResourceList, least int64) corev1.ResourceList {
 	a, wanted := asked[corev1.ResourceCPU]
-	g, told := granted[corev1.ResourceCPU]
-	if !wanted || !told || MilliCPU(g) != least || MilliCPU(a) >= least {
+	g, ok := granted[corev1.ResourceCPU]
+	if !wanted || !ok || MilliCPU(g) != least || MilliCPU(a) >= least {
 		return granted
 	}
 	out := maps.Clone(granted)

@@ -98,8 +98,8 @@ func differ(asked, granted *corev1.ResourceRequirements) bool {
 func listsDiffer(asked, granted corev1.ResourceList, leastCPU int64) bool {
 	for _, name := range ScaledResources {
 		a, wanted := asked[name]
-		g, told := granted[name]
-		if !wanted || !told || a.Cmp(g) == 0 {
+		g, ok := granted[name]
+		if !wanted || !ok || a.Cmp(g) == 0 {
 			continue
 		}
 		if name == corev1.ResourceCPU && max(MilliCPU(a), leastCPU) == max(MilliCPU(g), leastCPU) {

@@ -56,12 +56,12 @@ func TestAResizeThatTheNodeHasNotSeenIsUnderWay(t *testing.T) {
 		{name: "a limit asked for", specLimits: "cpu=2", limits: "cpu=1", want: facts.ResizeSent},
 		{name: "nodes grant no less than two milli-cores", spec: "cpu=1m", granted: "cpu=2m"},
 		{name: "nor limits of less than ten", specLimits: "cpu=5m", limits: "cpu=10m"},
-		{name: "what is not told does not count", spec: "cpu=2", granted: "memory=1Gi"},
-		{name: "a node that does not resize tells nothing", spec: "cpu=2"},
+		{name: "what is not reported does not count", spec: "cpu=2", granted: "memory=1Gi"},
+		{name: "a node that does not resize reports nothing", spec: "cpu=2"},
 		{name: "what the node says of the present spec counts", spec: "cpu=2", granted: "cpu=1", generation: 3, observed: 3, pending: "Infeasible", want: facts.ResizeInfeasible},
 		{name: "not what it said of the one before", spec: "cpu=2", granted: "cpu=1", generation: 4, observed: 3, pending: "Infeasible", want: facts.ResizeSent},
 		{name: "unless the spec changed in another way", spec: "cpu=2", granted: "cpu=2", generation: 4, observed: 3, pending: "Infeasible", want: facts.ResizeInfeasible},
-		{name: "nodes before 1.34 tell no generation", spec: "cpu=2", granted: "cpu=1", generation: 4, pending: "Deferred", want: facts.ResizeDeferred},
+		{name: "nodes before 1.34 report no generation", spec: "cpu=2", granted: "cpu=1", generation: 4, pending: "Deferred", want: facts.ResizeDeferred},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,8 +24,8 @@ func requireResources(t *testing.T, want string, got any) {
 	require.JSONEq(t, want, string(text))
 }
 
-// TestPodsHaveTheDefaultsThatAnAPIServerGivesThem before it asks webhooks. Whether it does, the
-// tests on the lab tell.
+// TestPodsHaveTheDefaultsThatAnAPIServerGivesThem before it asks webhooks. Whether it does is shown by
+// the tests on the lab.
 func TestPodsHaveTheDefaultsThatAnAPIServerGivesThem(t *testing.T) {
 	const cpuAndMemory = `{type: Container, default: {cpu: 500m, memory: 1Gi}, defaultRequest: {cpu: 100m}}`
 	for name, tt := range map[string]struct {

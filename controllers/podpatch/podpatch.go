@@ -138,7 +138,7 @@ func Updates(vpaName string, change facts.PodChange) string {
 	var out strings.Builder
 	out.Grow(128 + 96*len(change.Containers))
 	written := false
-	tell := func(what string, index int, c *facts.ResourceChange) {
+	add := func(what string, index int, c *facts.ResourceChange) {
 		if !c.Writes() && c.Withheld == "" {
 			return
 		}
@@ -173,11 +173,11 @@ func Updates(vpaName string, change facts.PodChange) string {
 		}
 	}
 	if change.Pod != nil {
-		tell("pod", -1, change.Pod)
+		add("pod", -1, change.Pod)
 	}
 	for i := range change.Containers {
 		c := &change.Containers[i]
-		tell("container ", c.Index, &c.ResourceChange)
+		add("container ", c.Index, &c.ResourceChange)
 	}
 	return out.String()
 }

@@ -114,18 +114,18 @@ func TestResourcesAtPodLevelAreWrittenFirst(t *testing.T) {
 	require.Empty(t, Resources(pod, facts.PodChange{Pod: &facts.ResourceChange{Notes: []string{"unheard"}}}))
 }
 
-// TestAResizedPodTellsWhatIsTrueAfterIt, and not what was when it was created (AEP-7571).
-func TestAResizedPodTellsWhatIsTrueAfterIt(t *testing.T) {
+// TestAnnotationsOfAResizedPodDescribeTheResize, and not the pod as it was created (AEP-7571).
+func TestAnnotationsOfAResizedPodDescribeTheResize(t *testing.T) {
 	level := facts.ResourceChange{Requests: facts.QuantitiesOf(quantities("memory", "2Gi")), Notes: []string{"memory: limit NOT set since originalLimit is nil or 0", "memory capped to fit Max in pod LimitRange"}}
 	over := change(0, quantities("cpu", "1"), nil)
 	over.Name, over.Boost.Over = "a", true
 	both := facts.PodChange{Pod: &level, Containers: []facts.ContainerChange{over}}
-	const tells = `{"op":"add","path":"/metadata/annotations/vpaUpdates","value":"Pod resources updated by v: pod: memory: limit NOT set since originalLimit is nil or 0, memory capped to fit Max in pod LimitRange, memory request; container 0: cpu request"},` +
+	const annotations = `{"op":"add","path":"/metadata/annotations/vpaUpdates","value":"Pod resources updated by v: pod: memory: limit NOT set since originalLimit is nil or 0, memory capped to fit Max in pod LimitRange, memory request; container 0: cpu request"},` +
 		`{"op":"add","path":"/metadata/annotations/vpaInPlaceUpdated","value":"true"}`
 	pod := &corev1.Pod{}
-	require.Equal(t, `[{"op":"add","path":"/metadata/annotations","value":{}},`+tells+`]`, wire(t, Resized(pod, "v", both)))
+	require.Equal(t, `[{"op":"add","path":"/metadata/annotations","value":{}},`+annotations+`]`, wire(t, Resized(pod, "v", both)))
 	pod.Annotations = map[string]string{"vpaUpdates": "Pod resources updated by old: pod: cpu request", "vpaObservedContainers": "a", "vpaCpuStartupBoost/a": "{}"}
-	require.Equal(t, `[`+tells+`,{"op":"remove","path":"/metadata/annotations/vpaCpuStartupBoost~1a"}]`, wire(t, Resized(pod, "v", both)))
+	require.Equal(t, `[`+annotations+`,{"op":"remove","path":"/metadata/annotations/vpaCpuStartupBoost~1a"}]`, wire(t, Resized(pod, "v", both)))
 }
 
 // TestAResizedPodKeepsItsRatio in an annotation, once, if its new limits are rounded.

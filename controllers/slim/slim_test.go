@@ -322,7 +322,7 @@ func TestAllWatchedKindsAreSlim(t *testing.T) {
 	}
 }
 
-// BenchmarkPodsInMemory tells how many bytes one pod takes as it comes and as it is kept.
+// BenchmarkPodsInMemory measures how many bytes one pod takes as it comes and as it is kept.
 func BenchmarkPodsInMemory(b *testing.B) {
 	weigh := func(transform toolscache.TransformFunc) float64 {
 		const pods = 2000

@@ -119,10 +119,10 @@ type Checker struct {
 	holders map[string]renewal // the last of each that was read; replicas take turns
 }
 
-// renewal is what a lease tells.
+// renewal is what a lease says about its last renewal.
 type renewal struct {
-	told time.Time // on the clock of the one that renewed it
-	read time.Time // when that was read first
+	renewed time.Time // on the clock of the holder
+	read    time.Time // when that was read first
 }
 
 // forgetHolder is how long the renewal of a replica is remembered that may be gone.
@@ -151,19 +151,19 @@ func (c *Checker) Alive(ctx context.Context) error {
 
 // note records what was read now. Callers hold the lock.
 func (c *Checker) note(lease *coordinationv1.Lease, now time.Time) {
-	seen := renewal{told: lease.CreationTimestamp.Time, read: now}
+	seen := renewal{renewed: lease.CreationTimestamp.Time, read: now}
 	if lease.Spec.RenewTime != nil {
-		seen.told = lease.Spec.RenewTime.Time
+		seen.renewed = lease.Spec.RenewTime.Time
 	}
 	first := c.read.IsZero()
-	if !first && seen.told.Equal(c.last.told) {
+	if !first && seen.renewed.Equal(c.last.renewed) {
 		c.read = now
 		return
 	}
 	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-	c.change = now.Add(seen.told.Sub(now)) // with the monotonic reading of now: this clock may be stepped
+	c.change = now.Add(seen.renewed.Sub(now)) // with the monotonic reading of now: this clock may be stepped
 	if before, known := c.holders[holder]; known {
-		c.change = before.read.Add(seen.told.Sub(before.told)) // as much later as its own clock says
+		c.change = before.read.Add(seen.renewed.Sub(before.renewed)) // as much later as its own clock says
 	}
 	switch {
 	case first && lease.CreationTimestamp.After(c.change):

@@ -166,9 +166,9 @@ func TestAWebhookThatNoAPIServerReachesIsNotAlive(t *testing.T) {
 	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	key := client.ObjectKey{Namespace: "kube-system", Name: "vpa-admission-controller"}
 	var unreached error
-	var told []string
+	var logged []string
 	renewer := &Renewer{Client: fake.NewClientBuilder().Build(), Key: key, Holder: "me", Interval: 10 * time.Second, Clock: clk,
-		Log: funcr.New(func(_, text string) { told = append(told, text) }, funcr.Options{}), Unreached: func() error { return unreached }}
+		Log: funcr.New(func(_, text string) { logged = append(logged, text) }, funcr.Options{}), Unreached: func() error { return unreached }}
 	checker := &Checker{Client: renewer.Client, Key: key, Timeout: time.Minute, Clock: clk}
 	minute := func() error {
 		for range 6 {
@@ -180,9 +180,9 @@ func TestAWebhookThatNoAPIServerReachesIsNotAlive(t *testing.T) {
 	require.NoError(t, minute())
 	unreached = errors.New("the certificate has expired")
 	require.True(t, IsAbandoned(minute()))
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], "not renewing the status lease")
+	require.Len(t, logged, 1)
+	require.Contains(t, logged[0], "not renewing the status lease")
 	unreached = nil
 	require.NoError(t, minute())
-	require.Len(t, told, 2)
+	require.Len(t, logged, 2)
 }

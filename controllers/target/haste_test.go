@@ -51,7 +51,7 @@ func (a *scaleAPI) begin(ctx context.Context, of *metav1.OwnerReference) chan st
 	return out
 }
 
-// hanging is an API server that answers only once it is released; entered tells of each request.
+// hanging is an API server that answers only once it is released; entered receives each request.
 func hanging(x any) (api *scaleAPI, entered chan string, release func()) {
 	entered, leave := make(chan string, 100), make(chan struct{})
 	api = newScaleAPI(func(asked string) any {

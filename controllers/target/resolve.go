@@ -52,7 +52,7 @@ func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler)
 }
 
 // selector is Selector in the way of a search. uid is that of the target where an owner reference
-// told it, else empty.
+// gives it, else empty.
 func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, uid types.UID) (labels.Selector, *Unsupported) {
 	if v.Spec.TargetRef == nil {
 		return nil, unsupported("Cannot read targetRef. Reason: targetRef not defined. If this is a v1beta1 object, switch to v1")

@@ -158,11 +158,11 @@ func (s *Selectors) answer(last *lastSelector, selector labels.Selector, problem
 		last.selector, last.problem = nil, nil
 	}
 	if last.problem == nil || !notice.SameButNumbers(last.reason, problem.Message) {
-		told := *problem
+		reported := *problem
 		if last.selector != nil {
-			told.Message = fmt.Sprintf("%s; the pods that were selected before are still used, until %s", problem.Message, end.UTC().Format(time.RFC3339))
+			reported.Message = fmt.Sprintf("%s; the pods that were selected before are still used, until %s", problem.Message, end.UTC().Format(time.RFC3339))
 		}
-		last.problem, last.reason = &told, problem.Message
+		last.problem, last.reason = &reported, problem.Message
 	}
 	if last.selector == nil {
 		return Answer{Selector: labels.Nothing(), Problem: last.problem, Unknown: now.Before(end)}

@@ -1,4 +1,4 @@
-// Package watchdog tells operators which object blocks a process: work that does not end
+// Package watchdog reports which object blocks a process: work that does not end
 // (crds/underway), and stored objects that cannot be decoded.
 package watchdog
 

@@ -19,7 +19,7 @@ import (
 
 // A stalled informer looked like an idle one: /readyz said OK while no VPA of the cluster was
 // followed.
-func TestWorkThatDoesNotEndIsToldAndNamed(t *testing.T) {
+func TestWorkThatDoesNotEndIsLoggedByName(t *testing.T) {
 	var lines []string
 	r := &Reporter{Clock: clock.RealClock{}, Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
 	require.NoError(t, Ready())
