@@ -28,7 +28,7 @@ const (
 	maxAllWindows  = 1000 // of all containers
 )
 
-// percentiles are told of any container, besides those that its rules use.
+// percentiles are reported for every container, besides those that its rules use.
 var percentiles = []float64{0.5, 0.9, 0.95, 0.99, 1}
 
 // Explain says what is known about a VPA, and what the rules make of it now. It is safe for
@@ -59,13 +59,13 @@ func (r *Recommender) Explain(ctx context.Context, namespace, name string) (out 
 		return out, err
 	}
 	out.Decisions = r.Decisions.Of(types.NamespacedName{Namespace: namespace, Name: name})
-	err = x.tell(ctx, &out, r.Clock.Now(), max(r.Interval, time.Minute))
+	err = x.describe(ctx, &out, r.Clock.Now(), max(r.Interval, time.Minute))
 	return out, err
 }
 
 // ExplainAlone is Explain for a State that no recommender runs. step is the time between samples.
 func (s *State) ExplainAlone(ctx context.Context, w *Workload, now time.Time, step time.Duration) (out answers.Recommender, err error) {
-	err = s.snapshot(w).tell(ctx, &out, now, step)
+	err = s.snapshot(w).describe(ctx, &out, now, step)
 	return out, err
 }
 
@@ -80,8 +80,8 @@ func (r *Recommender) unready(w *Workload) string {
 	return ""
 }
 
-// tell fills in what follows from the snapshot, for samples that come at every step.
-func (x *snapshot) tell(ctx context.Context, out *answers.Recommender, now time.Time, step time.Duration) error {
+// describe fills in what follows from the snapshot, for samples that come at every step.
+func (x *snapshot) describe(ctx context.Context, out *answers.Recommender, now time.Time, step time.Duration) error {
 	out.Known, out.Rules, out.Problem, out.Frozen, out.Pods = true, policy.DescribeRules(x.chosen), x.problem, x.frozen, x.view.Pods
 	result := x.recommend()
 	out.Recommendation = x.vpa.Status.Recommendation

@@ -88,7 +88,7 @@ func percents(u answers.Usage) (out []string) {
 	return out
 }
 
-func TestPercentilesThatRulesUseAreTold(t *testing.T) {
+func TestPercentilesThatRulesUseAreReported(t *testing.T) {
 	w := newWorld(t, policy.Options{Params: map[string]string{"estimate.target.cpu": "0.93", "estimate.upper.cpu": "0.999"}})
 	w.idlePod("p", "a")
 	w.see()

@@ -40,7 +40,7 @@ type cluster struct {
 	fails error          // of usage
 
 	mu       sync.Mutex
-	told     []string
+	logged   []string
 	statuses []string // VPAs whose status was written
 	stored   int      // checkpoints written
 	fault    func(verb string, o client.Object) error
@@ -80,7 +80,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 		Log: funcr.New(func(_, text string) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.told = append(c.told, text)
+			c.logged = append(c.logged, text)
 		}, funcr.Options{}),
 		Settings: model.DefaultSettings(),
 	})
@@ -144,9 +144,9 @@ func (c *cluster) cycle(used ...string) {
 	c.RunOnce(c.t.Context())
 }
 
-// count is how often the log told of something.
+// count is how many lines of the log contain a text.
 func (c *cluster) count(text string) (n int) {
-	for _, line := range c.told {
+	for _, line := range c.logged {
 		if strings.Contains(line, text) {
 			n++
 		}

@@ -140,7 +140,7 @@ func TestNothingIsRecommendedBeforeHistoryIsLoaded(t *testing.T) {
 			c.cycle("a app")
 			c.cycle("a app")
 			require.Empty(t, c.statuses)
-			require.Equal(t, 1, c.count("listing checkpoints"), "told once")
+			require.Equal(t, 1, c.count("listing checkpoints"), "logged once")
 			require.Equal(t, map[string]int{"a-app": 1000}, c.checkpoints())
 			c.fault = nil
 			c.cycle("a app")

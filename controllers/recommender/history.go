@@ -45,7 +45,7 @@ func (r *Recommender) loadHistory(ctx context.Context, existing map[model.Worklo
 	}
 	r.Log.Info("checkpoints loaded", "loaded", counts.loaded, "unused", counts.unused, "unreadable", counts.unreadable)
 	if counts.ahead > 0 {
-		r.Log.Info("checkpoints are of the future, or this machine's clock is behind; waiting for a sample that tells", "checkpoints", counts.ahead)
+		r.Log.Info("checkpoints are of the future, or this machine's clock is behind; waiting for a sample that shows which", "checkpoints", counts.ahead)
 	}
 	return true
 }
@@ -95,7 +95,7 @@ func (r *Recommender) loadCheckpoints(ctx context.Context, existing map[model.Wo
 			r.ahead = append(r.ahead, c)
 			return
 		case err != nil:
-			r.tellUnusable(one.namespace, one.name, err)
+			r.reportUnusable(one.namespace, one.name, err)
 			counts.unreadable++
 		case !known:
 			counts.unused++
@@ -111,7 +111,7 @@ func (r *Recommender) loadCheckpoints(ctx context.Context, existing map[model.Wo
 	return counts, err
 }
 
-func (r *Recommender) tellUnusable(namespace, checkpoint string, err error) {
+func (r *Recommender) reportUnusable(namespace, checkpoint string, err error) {
 	checkpointsTotal.WithLabelValues("unreadable").Inc()
 	r.Log.Error(err, "checkpoint unusable; the history of this container starts anew and replaces it",
 		"namespace", namespace, "checkpoint", checkpoint)
@@ -134,7 +134,7 @@ func (r *Recommender) loadAhead() {
 			}
 		})
 		if err != nil {
-			r.tellUnusable(c.Namespace, c.Name, err)
+			r.reportUnusable(c.Namespace, c.Name, err)
 			continue
 		}
 		loaded++

@@ -15,7 +15,7 @@ import (
 
 // OOMs reported when a process starts or becomes leader.
 
-// killed lets the observer tell of OOMs of container app of pod a that happened so long ago, once.
+// killed has the observer report OOMs of container app of pod a that happened so long ago, once.
 func (c *cluster) killed(late bool, ago ...time.Duration) {
 	var found []model.OOM
 	for _, one := range ago {
@@ -55,7 +55,7 @@ func TestOOMsBeforeTheFirstCycleCountOnce(t *testing.T) {
 		"between the start and the first cycle":                               {ago: []time.Duration{30 * time.Second}, want: bumped},
 		"while nobody watched, of a workload without a checkpoint":            {late: true, ago: []time.Duration{5 * time.Minute}, want: bumped},
 		"while the process was down":                                          {checkpoint: 3 * time.Hour, late: true, ago: []time.Duration{2 * time.Hour}, want: bumped},
-		"told of twice":                                                       {checkpoint: 3 * time.Hour, late: true, ago: []time.Duration{2 * time.Hour, 2 * time.Hour}, want: bumped},
+		"reported twice":                                                      {checkpoint: 3 * time.Hour, late: true, ago: []time.Duration{2 * time.Hour, 2 * time.Hour}, want: bumped},
 		"just before the process ended: its window is in no checkpoint":       {checkpoint: time.Minute, late: true, ago: []time.Duration{10 * time.Minute}, want: bumped},
 		"counted by the process before, long ago":                             {checkpoint: time.Minute, late: true, ago: []time.Duration{2 * time.Hour}, want: used},
 		"counted by the one that led, while this one stood by":                {checkpoint: time.Minute, ago: []time.Duration{2 * time.Hour, 70 * time.Minute}, want: used},

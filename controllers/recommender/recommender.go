@@ -245,7 +245,7 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 		taken = r.Add(samples, now)
 		r.sampled = r.sampled || (err == nil || len(samples) > 0) && !onlyOfTheFuture(taken)
 	})
-	r.tellRefused(taken)
+	r.reportRefused(taken)
 	r.loadAhead()
 	if r.OOMs != nil && r.loaded { // history says which OOMs were counted
 		for _, o := range r.OOMs() {
@@ -267,9 +267,9 @@ func onlyOfTheFuture(taken [2][]int) bool {
 	return count(model.Future) > 0 && count(model.Accepted) == 0
 }
 
-// tellRefused counts samples by outcome, and logs once when the source starts to return unusable
+// reportRefused counts samples by outcome, and logs once when the source starts to return unusable
 // ones.
-func (r *Recommender) tellRefused(taken [2][]int) {
+func (r *Recommender) reportRefused(taken [2][]int) {
 	for resource, counts := range taken {
 		for outcome, n := range counts {
 			samplesTotal.WithLabelValues(model.Resource(resource).String(), model.Outcomes[outcome]).Add(float64(n))

@@ -281,7 +281,7 @@ func TestPanicAffectsItsVPAOnlyAndIsReported(t *testing.T) {
 	w.idlePod("p", "a")
 	require.True(t, w.cycle())
 	before := w.v.Status.Recommendation
-	w.see().Chosen.Plan = nil // what no code foresees
+	w.see().Chosen.Plan = nil // what no code expects
 	w.Govern()
 	w.idlePod("q", "a")
 	u := w.Update(w.workloads[model.WorkloadID{Namespace: "ns", Name: "v"}], start)

@@ -13,9 +13,9 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// begun is a recommender that starts while its clock is ahead, or behind, of a VPA with history and a
+// started is a recommender that starts while its clock is ahead, or behind, of a VPA with history and a
 // recommendation.
-func begun(t *testing.T, ahead time.Duration) (*cluster, *testclock.FakeClock) {
+func started(t *testing.T, ahead time.Duration) (*cluster, *testclock.FakeClock) {
 	t.Helper()
 	c := newCluster(t, append(workload("a", "app"), checkpointOf("a", "app", 1000))...)
 	c.cycle("a app")
@@ -41,7 +41,7 @@ func TestAClockThatIsWrongAtTheStartEndsNoHistory(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"an hour ahead": time.Hour, "a day ahead": 24 * time.Hour, "a year ahead": year,
 		"an hour behind": -time.Hour + time.Minute, "a day behind": -23 * time.Hour, "two days behind": -48 * time.Hour, "a year behind": -year} {
 		t.Run(name, func(t *testing.T) {
-			c, clk := begun(t, ahead)
+			c, clk := started(t, ahead)
 			before := c.vpa("a").Status.Recommendation
 			for range 3 {
 				c.cycle("a app")

@@ -109,7 +109,7 @@ func TestAnExplanationWaitsForNoWrite(t *testing.T) {
 	<-done
 }
 
-func TestWhoAsksABusyRecommenderIsToldSo(t *testing.T) {
+func TestABusyRecommenderSaysSo(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

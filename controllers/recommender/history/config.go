@@ -175,7 +175,7 @@ func (c *Config) checkAddress() error {
 	}
 	u, err := url.Parse(c.Address)
 	if err != nil {
-		// Parsing quotes what it cannot read, so it is told of an address without a user and password.
+		// Parsing quotes what it cannot read, so it gets an address without a user and password.
 		plain := c.Address
 		if at := strings.LastIndex(plain, "@"); at >= 0 {
 			plain = "http://" + plain[at+1:]

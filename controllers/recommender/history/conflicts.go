@@ -25,18 +25,18 @@ var conflictsTotal = metric.Counter("celvpa_recommender_history_conflicts_total"
 const (
 	checkTimes  = 48
 	checkApart  = 10 * time.Minute
-	clusterName = "cluster" // what the label is called that tells clusters apart, by convention
+	clusterName = "cluster" // what the label is called that distinguishes clusters, by convention
 )
 
-// ofOneRun are labels that change when a container restarts, and those that tell replicas of a
-// Prometheus apart, which agree but for the moment at which they scrape.
+// ofOneRun are labels that change when a container restarts, and those that distinguish replicas
+// of a Prometheus, which agree but for the moment at which they scrape.
 var ofOneRun = []string{"id", "name", "image", "prometheus_replica", "replica", "__replica__", "rule_replica", "thanos_replica"}
 
-// ofPlaces are labels that differ between clusters, and are no good to tell clusters apart.
+// ofPlaces are labels that differ between clusters, and are no good to distinguish clusters.
 var ofPlaces = []string{"instance", "node", "host", "hostname", "kubernetes_io_hostname", "endpoint", "service", "uid"}
 
-// checkQuery finds containers of which two series tell at the same time, and differ by more than a
-// tenth. Memory tells as much as CPU, and is cheaper to ask for.
+// checkQuery finds containers of which two series have samples at the same time, and differ by more than a
+// tenth. Memory shows as much as CPU, and is cheaper to query.
 func (c *Config) checkQuery() string {
 	var gone []string
 	for _, label := range ofOneRun {
@@ -49,7 +49,7 @@ func (c *Config) checkQuery() string {
 }
 
 // conflicts says in words which series contradict each other in a time that was read, and counts them;
-// empty = none, as far as can be told. A container counts if it is found at two times or more.
+// empty = none, as far as is known. A container counts if it is found at two times or more.
 func (l *load) conflicts(ctx context.Context, from, to time.Time) string {
 	if l.gone || !l.found {
 		return ""

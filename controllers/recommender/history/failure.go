@@ -50,7 +50,7 @@ func classOf(err error) class {
 	return unclear
 }
 
-// failureOf tells what an error of the client means. status is that of the answer, 0 = none came.
+// failureOf says what an error of the client means. status is that of the answer, 0 = none came.
 // expired: the query had no time left.
 func failureOf(err error, status int, expired bool) *failure {
 	f := &failure{cause: err, text: err.Error()}
@@ -109,7 +109,7 @@ func answered(kind promapi.ErrorType, text string, status int) class {
 	return refused
 }
 
-// says are the words by which servers tell what went wrong, in this order: a store that cannot be
+// says are the words by which servers say what went wrong, in this order: a store that cannot be
 // reached may have timed out, and a deadline is exceeded, too.
 var says = []struct {
 	class

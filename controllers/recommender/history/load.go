@@ -49,10 +49,10 @@ func New(c Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 }
 
 // Load returns the pods that used anything in the time up to now, sorted by namespace and name. It
-// returns what it could get together with an error that tells, in a few lines, what it could not:
+// returns what it could get together with an error that says, in a few lines, what it could not:
 // queries that failed, series without a label, samples that are no amounts. The error is nil only
 // when all went well. It reads as Pieces does, but at now and multiples of the resolution before it,
-// as upstream does. A log line tells of series that contradict each other.
+// as upstream does. A log line names series that contradict each other.
 //
 // Load blocks: for the duration of its queries, for half a minute in all while Prometheus does not
 // answer, and for two minutes of each piece once it has; it ends early when ctx does.

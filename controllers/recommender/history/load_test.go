@@ -145,7 +145,7 @@ func TestAPrometheusThatIsNotThereIsGivenUp(t *testing.T) {
 	require.Len(t, clk2.waited, 5, "each load has patience of its own")
 }
 
-func TestAPasswordInTheAddressIsNotTold(t *testing.T) {
+func TestErrorsHoldNoPasswordOfTheAddress(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	s, _ := source(t, strings.Replace(server.URL, "http://", "http://u:secret@", 1))
@@ -231,7 +231,7 @@ func TestCredentialsStayWithTheirHost(t *testing.T) {
 	}
 }
 
-func TestTheNewestSeriesTellsThePodsLabels(t *testing.T) {
+func TestPodLabelsAreThoseOfTheNewestSeries(t *testing.T) {
 	pod := func(app string, minutes ...any) string {
 		return strings.Replace(series("a", "p", "", minutes...), `"metric":{`, fmt.Sprintf(`"metric":{"kubernetes_namespace":"a","kubernetes_pod_name":"p","pod_label_app":%q,`, app), 1)
 	}

@@ -42,7 +42,7 @@ type Amount struct {
 	Amount int64
 }
 
-// Watcher is told how Pieces goes on; any of it may be nil.
+// Watcher is notified as Pieces proceeds; any of it may be nil.
 type Watcher struct {
 	// Waiting is called before a piece is asked for again: after d, because of cause.
 	Waiting func(d time.Duration, cause string)
@@ -53,7 +53,7 @@ type Watcher struct {
 
 // Pieces reads CPU and memory from one time to another, both included, and gives them to take, piece
 // by piece in the order of time, CPU before memory. Times are multiples of the resolution, so that
-// caches in front of Prometheus serve them. Where several series tell of one container, the largest
+// caches in front of Prometheus serve them. Where several series are of one container, the largest
 // amount of each time counts: replicas of a Prometheus agree, and a container that restarts leaves
 // the old series behind for five minutes. A note names series that do not agree.
 //

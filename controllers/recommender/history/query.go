@@ -34,7 +34,7 @@ func (c *Config) of(aggregation, query string) string {
 	return aggregation + " by (" + labelTexts(c.identity()) + ") (" + query + ")"
 }
 
-// identity are the labels that tell containers apart.
+// identity are the labels that distinguish containers.
 func (c *Config) identity() []string {
 	return []string{c.ContainerNamespaceLabel, c.ContainerPodLabel, c.ContainerNameLabel}
 }

@@ -50,7 +50,7 @@ type point struct {
 }
 
 // Samples returns the pod's usage by time; of the same time by container, CPU before memory, and
-// the larger amount first where two series tell of one container. Times are UTC. The slice is made
+// the larger amount first where two series are of one container. Times are UTC. The slice is made
 // at each call: those of all pods together take five times the memory of the pods.
 func (p *Pod) Samples() []model.Sample {
 	var out []model.Sample

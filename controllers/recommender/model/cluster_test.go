@@ -186,14 +186,14 @@ func TestTheOldestWorkloadGoverns(t *testing.T) {
 		return n
 	}
 	require.Equal(t, []int{0, 1, 0}, []int{governed(young), governed(old), governed(twin)})
-	var told []string
-	c.Observe = func(w *Workload, s Sample, made bool) { told = append(told, w.ID.Name) }
+	var observed []string
+	c.Observe = func(w *Workload, s Sample, made bool) { observed = append(observed, w.ID.Name) }
 	c.AddSample(cpuAt(id, "a", 1, 0), day)
 	c.KeepWorkloads(map[WorkloadID]bool{young.ID: true})
 	c.AddSample(cpuAt(id, "a", 1, time.Minute), day)
 	c.KeepWorkloads(nil)
 	c.AddSample(cpuAt(id, "a", 1, 2*time.Minute), day)
-	require.Equal(t, []string{"old", "young"}, told)
+	require.Equal(t, []string{"old", "young"}, observed)
 }
 
 func TestAnOOMBecomesASampleByTheRules(t *testing.T) {
@@ -261,9 +261,9 @@ func TestManyWorkloadsOverManyGroups(t *testing.T) {
 	require.Less(t, time.Since(begin), slowdown*time.Minute)
 }
 
-// TestWorkloadsAreFoundByTheLabelThatTellsThemApart: VPAs are known before pods, and most have a
+// TestWorkloadsAreFoundByTheirMostSelectiveLabel: VPAs are known before pods, and most have a
 // label in common.
-func TestWorkloadsAreFoundByTheLabelThatTellsThemApart(t *testing.T) {
+func TestWorkloadsAreFoundByTheirMostSelectiveLabel(t *testing.T) {
 	c := NewCluster(DefaultSettings())
 	for i := range 100 {
 		c.SetWorkload(WorkloadID{"ns", fmt.Sprint("v", i)}, since(day), "x", labels.SelectorFromSet(labels.Set{"component": "web", "instance": fmt.Sprint(i)}))

@@ -83,7 +83,7 @@ func earlier(a, b *group) int {
 	return cmp.Or(a.lastSample().Compare(b.lastSample()), strings.Compare(a.key, b.key))
 }
 
-// names tells sets of workloads apart; that of none is empty.
+// names identifies a set of workloads; that of none is empty.
 func names(workloads []*Workload) string {
 	var out strings.Builder
 	for _, w := range workloads {

@@ -139,7 +139,7 @@ func (n *namespace) remove(g *group) {
 
 // choose links a workload with the groups that its selector matches.
 func (n *namespace) choose(w *Workload) {
-	asked, one := n.mostTelling(w.selector)
+	asked, one := n.mostSelective(w.selector)
 	if !one {
 		n.others[w] = true
 		for _, g := range n.groups {
@@ -170,9 +170,9 @@ func (n *namespace) leave(w *Workload) {
 	}
 }
 
-// mostTelling is the label that the selector demands and that the fewest groups have and the fewest
+// mostSelective is the label that the selector demands and that the fewest groups have and the fewest
 // workloads are found by.
-func (n *namespace) mostTelling(s labels.Selector) (best label, one bool) {
+func (n *namespace) mostSelective(s labels.Selector) (best label, one bool) {
 	requirements, selectable := s.Requirements()
 	if !selectable {
 		return label{}, false

@@ -22,7 +22,7 @@ func eviction(containers, usage, starved string) *corev1.Event {
 	}
 }
 
-func TestEvictionsTellWhoUsedUpTheMemory(t *testing.T) {
+func TestEvictionsNameTheContainerThatUsedUpTheMemory(t *testing.T) {
 	of := func(container string, memory int64) model.OOM {
 		return model.OOM{Pod: model.PodID{Namespace: "shop", Name: "web-1"}, Container: container, Memory: memory, At: noon}
 	}

@@ -57,15 +57,15 @@ func TestWhatWasSeenIsDrainedOnceAndInOrder(t *testing.T) {
 	require.Equal(t, evictions+2, testutil.ToFloat64(ooms.WithLabelValues(fromEviction)))
 }
 
-// TestKillsOfBeforeAPodWasSeenAreTold: of a process that starts, and of pods whose first minute
+// TestKillsOfBeforeAPodWasSeenAreReported: of a process that starts, and of pods whose first minute
 // nobody saw.
-func TestKillsOfBeforeAPodWasSeenAreTold(t *testing.T) {
+func TestKillsOfBeforeAPodWasSeenAreReported(t *testing.T) {
 	o := NewObserver(logr.Discard(), func(namespace string) bool { return namespace != "hidden" })
 	_, killed := killedAt("shop", "web-1", 3)
 	o.OnAdd(killed, true)
 	_, other := killedAt("hidden", "web-1", 3)
 	o.OnAdd(other, true)
-	again := killed.DeepCopy() // it runs again, which tells of the same kill
+	again := killed.DeepCopy() // it runs again, and reports the same kill
 	again.Status.ContainerStatuses = []corev1.ContainerStatus{status("app", 1, running(), killed.Status.ContainerStatuses[0].State)}
 	o.OnUpdate(killed, again)
 	got := o.Drain()

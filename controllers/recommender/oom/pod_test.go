@@ -92,7 +92,7 @@ func TestKillsAreFoundBetweenTwoStatesOfAPod(t *testing.T) {
 			pod("100Mi", status("app", 4, running(), ended(killed, 2))), pod("100Mi", status("app", 4, running(), ended(killed, 2))), nil},
 		"it was restarted for another reason": {
 			pod("100Mi", status("app", 3, running(), never)), pod("100Mi", status("app", 4, running(), ended("Error", 2))), nil},
-		"it waited after the kill and runs again, and is not told of twice": {
+		"it waited after the kill and runs again, and is not reported twice": {
 			pod("100Mi", status("app", 3, waiting(), ended(killed, 2))), pod("100Mi", status("app", 4, running(), ended(killed, 2))), nil},
 		"it was seen killed, and runs again": {
 			pod("100Mi", status("app", 3, ended(killed, 2), never)), pod("100Mi", status("app", 4, running(), ended(killed, 2))), nil},
@@ -241,7 +241,7 @@ func TestTheOnlyContainerWithoutARequestHasTheRestOfThePods(t *testing.T) {
 	}
 }
 
-func TestInitContainersAreNotTold(t *testing.T) {
+func TestInitContainersAreNotReported(t *testing.T) {
 	old, now := pod("1Gi"), pod("1Gi")
 	old.Status.InitContainerStatuses = []corev1.ContainerStatus{status("app", 0, running(), corev1.ContainerState{})}
 	now.Status.InitContainerStatuses = []corev1.ContainerStatus{status("app", 0, ended(killed, 1), corev1.ContainerState{})}

@@ -130,10 +130,10 @@ func samples(list *metricsv1beta1.PodMetricsList) []model.Sample {
 		id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
 		for j := range pod.Containers {
 			c := &pod.Containers[j]
-			if q, told := c.Usage[corev1.ResourceCPU]; told {
+			if q, ok := c.Usage[corev1.ResourceCPU]; ok {
 				out = append(out, model.Sample{Pod: id, Container: c.Name, Resource: model.CPU, Amount: facts.MilliCPU(q), At: pod.Timestamp.Time})
 			}
-			if q, told := c.Usage[corev1.ResourceMemory]; told {
+			if q, ok := c.Usage[corev1.ResourceMemory]; ok {
 				out = append(out, model.Sample{Pod: id, Container: c.Name, Resource: model.Memory, Amount: facts.Bytes(q), At: pod.Timestamp.Time})
 			}
 		}

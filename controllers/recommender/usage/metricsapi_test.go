@@ -79,9 +79,9 @@ func podMetrics(name string, at time.Time, usage ...corev1.ResourceList) v1beta1
 	return p
 }
 
-// TestTheUsageOfEachContainerGivesSamplesOfWhatIsTold: what is not told is no usage of 0
+// TestTheUsageOfEachContainerGivesSamples: what is not reported is no usage of 0
 // (UPSTREAM.md Appendix B 11).
-func TestTheUsageOfEachContainerGivesSamplesOfWhatIsTold(t *testing.T) {
+func TestTheUsageOfEachContainerGivesSamples(t *testing.T) {
 	list := &v1beta1.PodMetricsList{Items: []v1beta1.PodMetrics{
 		podMetrics("web-1", noon, amounts("250m", "1Gi"), amounts("123456789n", "5")),
 		podMetrics("web-2", noon.Add(time.Second), amounts("", "7"), amounts("1", ""), amounts("", "")),
@@ -89,7 +89,7 @@ func TestTheUsageOfEachContainerGivesSamplesOfWhatIsTold(t *testing.T) {
 		podMetrics("empty", noon),
 		podMetrics("timeless", time.Time{}, amounts("1", "1")),
 	}}
-	const untold = math.MinInt64
+	const unreported = math.MinInt64
 	type pair struct{ cpu, memory int64 }
 	var want []model.Sample
 	for _, pod := range []struct {
@@ -98,15 +98,15 @@ func TestTheUsageOfEachContainerGivesSamplesOfWhatIsTold(t *testing.T) {
 		usage []pair
 	}{
 		{"web-1", noon, []pair{{250, 1 << 30}, {124, 5}}},
-		{"web-2", noon.Add(time.Second), []pair{{untold, 7}, {1000, untold}, {untold, untold}}},
+		{"web-2", noon.Add(time.Second), []pair{{unreported, 7}, {1000, unreported}, {unreported, unreported}}},
 		{"odd", noon, []pair{{-1000, -5}, {math.MaxInt64, math.MaxInt64}}},
 	} {
 		for i, u := range pod.usage {
 			id, c := model.PodID{Namespace: "shop", Name: pod.name}, fmt.Sprintf("c%d", i)
-			if u.cpu != untold {
+			if u.cpu != unreported {
 				want = append(want, model.Sample{Pod: id, Container: c, Resource: model.CPU, Amount: u.cpu, At: pod.at})
 			}
-			if u.memory != untold {
+			if u.memory != unreported {
 				want = append(want, model.Sample{Pod: id, Container: c, Resource: model.Memory, Amount: u.memory, At: pod.at})
 			}
 		}
