@@ -228,11 +228,11 @@ func TestTracesOfSeveralRunsAreMerged(t *testing.T) {
 	var got struct{ Steps []engine.Step }
 	require.NoError(t, json.Unmarshal(text, &got))
 	require.Equal(t, trace.Steps(), got.Steps)
-	var told []string
+	var steps []string
 	for _, s := range got.Steps {
-		told = append(told, s.Rule+" "+s.Item+" "+s.From+" "+s.To+" "+s.Reason)
+		steps = append(steps, s.Rule+" "+s.Item+" "+s.From+" "+s.To+" "+s.Reason)
 	}
-	require.Equal(t, []string{"r line-1 5c 4c less", "n    done", "r line-0 9c 8c less", "n    done"}, told)
+	require.Equal(t, []string{"r line-1 5c 4c less", "n    done", "r line-0 9c 8c less", "n    done"}, steps)
 	last, ok := trace.Last("line-0", "now.price")
 	require.True(t, ok)
 	require.Equal(t, "8c", last.To)

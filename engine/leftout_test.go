@@ -50,11 +50,11 @@ func canRun(p *engine.Plan) (ok bool) {
 func TestRunningAnUncompiledPointPanics(t *testing.T) {
 	part, err := partOf(t, shopRules, "order.adjust")
 	require.NoError(t, err)
-	told := "engine: point order.ship was left out when pipeline p@1.0.0 was compiled: name it among the points to compile"
-	require.PanicsWithValue(t, told, func() { part.Default().Decide("order.ship", shipPoint.NewFacts(), nil) })
-	told = strings.Replace(told, "order.ship", "order.validate", 1)
-	require.PanicsWithValue(t, told, func() { part.Default().Validate("order.validate", engine.Judged{}, nil) })
-	require.PanicsWithValue(t, told, func() { part.Default().Validations("order.validate") })
+	message := "engine: point order.ship was left out when pipeline p@1.0.0 was compiled: name it among the points to compile"
+	require.PanicsWithValue(t, message, func() { part.Default().Decide("order.ship", shipPoint.NewFacts(), nil) })
+	message = strings.Replace(message, "order.ship", "order.validate", 1)
+	require.PanicsWithValue(t, message, func() { part.Default().Validate("order.validate", engine.Judged{}, nil) })
+	require.PanicsWithValue(t, message, func() { part.Default().Validations("order.validate") })
 }
 
 func TestFaultIsReportedOnlyIfItsPointIsCompiled(t *testing.T) {
@@ -70,7 +70,7 @@ func TestFaultIsReportedOnlyIfItsPointIsCompiled(t *testing.T) {
 }
 
 func TestParametersAndNamesAreCheckedAtEveryPoint(t *testing.T) {
-	for name, tt := range map[string]struct{ was, is, told string }{
+	for name, tt := range map[string]struct{ was, is, want string }{
 		"a rule set that is not there": {"order.ship: [ship@1.0.0]", "order.ship: [ship@9.0.0]", `no rule set "ship@9.0.0"`},
 		"a rule set of another point":  {"order.ship: [ship@1.0.0]", "order.ship: [double@1.0.0]", "rule set double@1.0.0 plugs in at order.adjust"},
 		"a default beyond its bounds":  {"default: 10, min: 0", "default: 10, min: 20", "param fee: 10 is below the least allowed"},
@@ -79,7 +79,7 @@ func TestParametersAndNamesAreCheckedAtEveryPoint(t *testing.T) {
 			broken := strings.Replace(shopRules, tt.was, tt.is, 1)
 			require.NotEqual(t, shopRules, broken)
 			_, err := partOf(t, broken, "order.validate")
-			require.ErrorContains(t, err, tt.told)
+			require.ErrorContains(t, err, tt.want)
 		})
 	}
 }

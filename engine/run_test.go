@@ -63,7 +63,7 @@ func TestStagesRunForEachItemAndConditionsHold(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestFactsAndItemsTellWhatRulesWroteTo(t *testing.T) {
+func TestFactsAndItemsReportWhatRulesWroteTo(t *testing.T) {
 	plan := mustCompile(t, "order.adjust", `
   stages:
   - name: dear
@@ -168,18 +168,18 @@ func TestReasonMayBeAnExpression(t *testing.T) {
   - {name: none, do: Hold, reason: no tier, reasonExpression: "'the customer is ' + customer.tier"}
 `, compile.Options{})
 	require.Equal(t, "the customer is gold", plan.Decide("order.ship", shipment("gold"), nil).Reason)
-	require.Equal(t, "no tier", plan.Decide("order.ship", shipment(""), nil).Reason, "the written reason is told when the expression fails")
+	require.Equal(t, "no tier", plan.Decide("order.ship", shipment(""), nil).Reason, "the written reason is used when the expression fails")
 }
 
-// TestUntilIsToldWithATrace: what has to happen for another decision is for explanations only.
-func TestUntilIsToldWithATrace(t *testing.T) {
+// TestUntilNeedsATrace: what has to happen for another decision is for explanations only.
+func TestUntilNeedsATrace(t *testing.T) {
 	plan := mustCompile(t, "order.ship", `
   decisions:
   - {name: tier, when: "customer.?tier.orValue('') == 'gold'", do: Hold, untilExpression: "'not ' + customer.tier"}
   - {name: none, do: Hold, until: a tier, untilExpression: "'not ' + customer.tier"}
 `, compile.Options{})
 	require.Equal(t, "not gold", plan.Decide("order.ship", shipment("gold"), &engine.Trace{}).Until)
-	require.Equal(t, "a tier", plan.Decide("order.ship", shipment(""), &engine.Trace{}).Until, "the written text is told when the expression fails")
+	require.Equal(t, "a tier", plan.Decide("order.ship", shipment(""), &engine.Trace{}).Until, "the written text is used when the expression fails")
 	require.Empty(t, plan.Decide("order.ship", shipment("gold"), nil).Until)
 }
 

@@ -226,18 +226,18 @@ func differentViolations(want []expectedViolation, got []engine.Violation) []Dif
 
 // differentErrors compares the rules that failed, each once, and reports their errors.
 func differentErrors(want []string, failed []*engine.RuleError) []Difference {
-	var got, told []string
+	var got, texts []string
 	for _, e := range failed {
 		if slices.Contains(got, e.Path) {
 			continue
 		}
 		got = append(got, e.Path)
-		told = append(told, e.Error())
+		texts = append(texts, e.Error())
 	}
 	if slices.Equal(want, got) {
 		return nil
 	}
-	return []Difference{{Field: registry.ExpectErrors, Want: listed(want, ", "), Got: listed(told, "; ")}}
+	return []Difference{{Field: registry.ExpectErrors, Want: listed(want, ", "), Got: listed(texts, "; ")}}
 }
 
 func differentTexts(field string, want, got []string) []Difference {

@@ -89,13 +89,13 @@ func (ps *Collector) Dedupe() {
 // DropToldAt drops problems from index from on whose position already has one in [first, from): the
 // same stage was compiled before, for another scope or value.
 func (ps *Collector) DropToldAt(first, from int) {
-	told := map[Position]bool{}
+	reported := map[Position]bool{}
 	for _, p := range ps.List[first:from] {
-		told[p.Pos] = true
+		reported[p.Pos] = true
 	}
 	kept := ps.List[:from]
 	for _, p := range ps.List[from:] {
-		if !told[p.Pos] {
+		if !reported[p.Pos] {
 			kept = append(kept, p)
 		}
 	}
