@@ -39,9 +39,9 @@ type Options struct {
 	Interval time.Duration // between two cycles of the recommender, and of the updater
 	Prices   *Prices       // nil = none
 	Points   int           // steps of the series of each container; 0 = no series
-	// Watch, if set, is told how much is done. Calls come from several goroutines.
+	// Watch, if set, receives how much is done. Calls come from several goroutines.
 	Watch func(done, of int64)
-	// Recommended, if set, is told of each recommendation that a candidate writes; it must not change
+	// Recommended, if set, receives each recommendation that a candidate writes; it must not change
 	// the VPA. Calls come from several goroutines.
 	Recommended func(policy string, at time.Time, v *vpav1.VerticalPodAutoscaler)
 

@@ -26,9 +26,9 @@ func TestHindsightIsThePeak(t *testing.T) {
 	require.Zero(t, c.OOMs)
 }
 
-// TestWhatKeepsPodsFromBeingUpdatedIsTold: a single pod under the default of minReplicas was left alone
+// TestWhatKeepsPodsFromBeingUpdatedIsReported: a single pod under the default of minReplicas was left alone
 // throughout, and the report looked as if the policy saved nothing.
-func TestWhatKeepsPodsFromBeingUpdatedIsTold(t *testing.T) {
+func TestWhatKeepsPodsFromBeingUpdatedIsReported(t *testing.T) {
 	never := func(manifest string, more ...string) *Obstacle {
 		w := newWorld(t, append([]string{manifest}, more...)...)
 		w.usage(pod("shop", 0), 0, day, time.Hour, always(0.1), always(100<<20))
@@ -45,17 +45,17 @@ func TestWhatKeepsPodsFromBeingUpdatedIsTold(t *testing.T) {
 	require.Nil(t, never(deployment("shop", "Recreate", requests, "{}")), "it is evicted")
 }
 
-// TestAShortHistoryIsToldSo: nothing was evicted in three hours, and nothing said why.
-func TestAShortHistoryIsToldSo(t *testing.T) {
-	told := func(length time.Duration) (*Report, []string) {
+// TestAShortHistoryIsNoted: nothing was evicted in three hours, and nothing said why.
+func TestAShortHistoryIsNoted(t *testing.T) {
+	run := func(length time.Duration) (*Report, []string) {
 		w := newWorld(t, deployment("shop", "Recreate", "{cpu: 1, memory: 1Gi}", "{}"))
 		w.usage(pod("shop", 0), 0, length, time.Minute, always(0.1), always(100<<20))
 		return w.runNoted(with(t, Shipped))
 	}
-	r, notes := told(3 * time.Hour)
+	r, notes := run(3 * time.Hour)
 	require.Equal(t, []string{"The history is short: 3h, and a sample loses half its weight in 24h. Recommendations have not settled, and bounds are wide, so that few pods are updated."}, notes)
 	require.Equal(t, notes[0], r.Modelled[0])
-	_, notes = told(day)
+	_, notes = run(day)
 	require.Empty(t, notes)
 }
 

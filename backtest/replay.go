@@ -66,7 +66,7 @@ type livePod struct {
 	changer    *liveVPA // whose updates change the running pod
 	other      string   // the VPA by which admission would replace it, if that is another one
 	looked     *look    // what the updater found out last; nil = look again
-	oomed      bool     // a container's status tells of an OOM
+	oomed      bool     // a container's status shows an OOM
 }
 
 // liveContainer is a container of the pod in a slot.

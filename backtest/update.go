@@ -143,7 +143,7 @@ func (r *replay) evict(v *liveVPA, one *look, g *group, verdict engine.Verdict, 
 	disrupted[pod.UID] = true
 	r.replace(one.slot, now.UnixNano())
 	disrupted[r.pods[one.slot].pod.UID] = true // it is not ready before the next cycle
-	r.told(one.slot, Evicted, pod, verdict, now)
+	r.recordUpdate(one.slot, Evicted, pod, verdict, now)
 }
 
 // resize resizes a pod in place. The node carries that out at once.
@@ -158,11 +158,11 @@ func (r *replay) resize(v *liveVPA, one *look, verdict engine.Verdict, now time.
 	p := &r.pods[one.slot]
 	p.pod, p.looked = after, nil
 	r.force(one.slot, now.UnixNano())
-	r.told(one.slot, Resized, pod, verdict, now)
+	r.recordUpdate(one.slot, Resized, pod, verdict, now)
 }
 
-// told counts what was done to a pod, and records it.
-func (r *replay) told(slot int, what EventType, before *corev1.Pod, verdict engine.Verdict, now time.Time) {
+// recordUpdate counts what was done to a pod, and records it.
+func (r *replay) recordUpdate(slot int, what EventType, before *corev1.Pod, verdict engine.Verdict, now time.Time) {
 	after, whole := r.pods[slot].pod, &r.whole[r.in.slots[slot].workload]
 	count := func(t *tally) {
 		if what == Evicted {

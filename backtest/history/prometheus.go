@@ -20,7 +20,7 @@ type Prometheus struct {
 	History  history.Config
 	From, To time.Time   // From zero = History.Length before To
 	Clock    clock.Clock // waits for a server that is away
-	// Waiting is told at once why the server is asked again, and after how long; nil = the sink has a
+	// Waiting receives at once why the server is asked again, and after how long; nil = the sink has a
 	// note of it.
 	Waiting func(text string)
 

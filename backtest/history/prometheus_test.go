@@ -91,23 +91,23 @@ func TestAServerThatEndsHalfWayIsAskedForTheRest(t *testing.T) {
 	}
 }
 
-// TestWhyAServerIsWaitedForIsToldAtOnce: one that is not there was waited for in silence.
-func TestWhyAServerIsWaitedForIsToldAtOnce(t *testing.T) {
+// TestWhyAServerIsWaitedForIsReportedAtOnce: one that is not there was waited for in silence.
+func TestWhyAServerIsWaitedForIsReportedAtOnce(t *testing.T) {
 	s := serve(t, 1)
-	var told []string
+	var reported []string
 	s.before = func(w http.ResponseWriter, _ *http.Request, n int, _ span) bool {
 		if n == 1 {
 			http.Error(w, "starting", http.StatusServiceUnavailable)
 			return true
 		}
-		require.Equal(t, []string{"Prometheus did not answer, and is asked again in 1s: server_error: server error: 503: starting"}, told)
+		require.Equal(t, []string{"Prometheus did not answer, and is asked again in 1s: server_error: server error: 503: starting"}, reported)
 		return false
 	}
 	var c history.Config
 	history.AddReadFlags(pflag.NewFlagSet("", pflag.ContinueOnError), &c, "history")
 	c.Address = s.URL
 	to := &taken{T: t, points: map[usagefile.Series]map[int64]int64{}}
-	source := &Prometheus{History: c, From: until.Add(-time.Hour), To: until, Clock: &hasty{}, Waiting: func(text string) { told = append(told, text) }}
+	source := &Prometheus{History: c, From: until.Add(-time.Hour), To: until, Clock: &hasty{}, Waiting: func(text string) { reported = append(reported, text) }}
 	require.NoError(t, source.Read(t.Context(), to))
 	require.Empty(t, to.notes)
 	lacks, _, any := source.Lacks()

@@ -52,7 +52,7 @@ type piece struct {
 }
 
 // NewStore returns an empty store that holds so many bytes in memory, and the rest in a temporary
-// file in a folder; empty = the system's. watch, if set, is told of progress.
+// file in a folder; empty = the system's. watch, if set, receives the progress.
 func NewStore(memory int, folder string, watch func(done, of int64)) *Store {
 	return &Store{memory: memory, folder: folder, index: map[usagefile.Series]*series{}, noted: map[string]bool{}, watch: watch}
 }

@@ -25,7 +25,7 @@ type Options struct {
 	// Salt is what other names are made with; nil = names stay. Two snapshots with the same one have
 	// the same names. It is not written.
 	Salt []byte
-	// Watch, if set, is told how much of a source has been read, in units of its own.
+	// Watch, if set, receives how much of a source has been read, in units of its own.
 	Watch func(done, of int64)
 }
 
