@@ -27,7 +27,7 @@ type Options struct {
 	// Simulate computes what the processes would say; nil = do not.
 	Simulate func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (Simulated, error)
 	// Rules are those that the processes are taken to run, with the RuleOverlays of the cluster, for what
-	// no process tells: whether a VPA changes new pods, which policy a container has, and which VPA of a
+	// no process reports: whether a VPA changes new pods, which policy a container has, and which VPA of a
 	// target comes first; nil = unknown.
 	Rules *compile.Rulebook
 	// Unknown is what could not be found out about the rules.
@@ -91,12 +91,12 @@ func (o *Options) about(ctx context.Context, of *found) (*Report, *answers.Updat
 	}
 	v := of.vpa
 	r.VPA, r.Target, r.Mode = v.Namespace+"/"+v.Name, TargetText(v), v.Mode()
-	told, wrong := &ask.Result{}, error(nil)
+	replies, wrong := &ask.Result{}, error(nil)
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
 		if o.Ask != nil {
-			told, wrong = o.Ask(ctx, v.Namespace, v.Name)
+			replies, wrong = o.Ask(ctx, v.Namespace, v.Name)
 		}
 	}()
 	around := gather(ctx, o.Client, v)
@@ -105,21 +105,21 @@ func (o *Options) about(ctx context.Context, of *found) (*Report, *answers.Updat
 	if wrong != nil {
 		return nil, nil, wrong
 	}
-	r.Unknown = append(slices.Clone(o.Unknown), told.Unknown...)
-	if (told.Recommender == nil || told.Updater == nil) && o.Simulate != nil {
-		r.simulate(ctx, *o, v, told)
+	r.Unknown = append(slices.Clone(o.Unknown), replies.Unknown...)
+	if (replies.Recommender == nil || replies.Updater == nil) && o.Simulate != nil {
+		r.simulate(ctx, *o, v, replies)
 	}
-	r.compose(around, told)
+	r.compose(around, replies)
 	r.Unknown = append(r.Unknown, around.unknown...)
 	if of.pod != nil {
-		r.only(v, told.Updater, of.pod.Namespace, of.pod.Name)
+		r.only(v, replies.Updater, of.pod.Namespace, of.pod.Name)
 	}
-	r.Verdict = verdict(r, told.Updater, o.Now)
-	return r, told.Updater, nil
+	r.Verdict = verdict(r, replies.Updater, o.Now)
+	return r, replies.Updater, nil
 }
 
 // simulate fills in for the processes that could not be asked.
-func (r *Report) simulate(ctx context.Context, o Options, v *vpav1.VerticalPodAutoscaler, told *ask.Result) {
+func (r *Report) simulate(ctx context.Context, o Options, v *vpav1.VerticalPodAutoscaler, replies *ask.Result) {
 	made, err := o.Simulate(ctx, v)
 	if err != nil {
 		r.Unknown = append(r.Unknown, fmt.Sprintf("what the rules of this program say: %v", err))
@@ -129,40 +129,40 @@ func (r *Report) simulate(ctx context.Context, o Options, v *vpav1.VerticalPodAu
 			r.Unknown = append(r.Unknown, note)
 		}
 	}
-	if told.Recommender == nil && made.Recommender != nil {
-		told.Recommender = made.Recommender
+	if replies.Recommender == nil && made.Recommender != nil {
+		replies.Recommender = made.Recommender
 		r.Unknown = append(r.Unknown, "the usage since the last checkpoints: the recommender could not be asked, so its numbers are computed from checkpoints by the rules of this program")
 	}
-	if told.Updater == nil && made.Updater != nil {
-		told.Updater = made.Updater
+	if replies.Updater == nil && made.Updater != nil {
+		replies.Updater = made.Updater
 		r.Unknown = append(r.Unknown, "what the updater remembers, such as refused resizes and evictions: it could not be asked, so its decisions are computed by the rules of this program")
 	}
 }
 
 // compose puts together what was found.
-func (r *Report) compose(around *objects, told *ask.Result) {
+func (r *Report) compose(around *objects, replies *ask.Result) {
 	v := around.vpa
-	r.Resources = amounts(v, told.Recommender)
-	if u := told.Updater; u != nil {
+	r.Resources = amounts(v, replies.Recommender)
+	if u := replies.Updater; u != nil {
 		r.Pods = around.podsOf(u.Pods)
 		r.Decisions = append(r.Decisions, u.Decisions...)
 		r.addProcess(u.Process)
 	} else {
 		r.Pods = around.podsOf(nil)
 	}
-	if rec := told.Recommender; rec != nil {
+	if rec := replies.Recommender; rec != nil {
 		r.Decisions = append(r.Decisions, rec.Decisions...)
 		r.addProcess(rec.Process)
 	}
-	r.Findings = append(r.Findings, recommendationFindings(around, told.Recommender, r.Now)...)
+	r.Findings = append(r.Findings, recommendationFindings(around, replies.Recommender, r.Now)...)
 	r.Findings = append(r.Findings, around.webhookFindings()...)
-	for i := range told.Admission {
-		a := &told.Admission[i]
+	for i := range replies.Admission {
+		a := &replies.Admission[i]
 		r.Decisions = append(r.Decisions, a.Decisions...)
 		r.addProcess(a.Process)
 		r.Findings = append(r.Findings, admissionFindings(a)...)
 	}
-	if f := lastAdmission(told.Admission); f != nil {
+	if f := lastAdmission(replies.Admission); f != nil {
 		r.Findings = append(r.Findings, *f)
 	}
 	for _, c := range v.Status.Conditions {
@@ -170,7 +170,7 @@ func (r *Report) compose(around *objects, told *ask.Result) {
 			r.Findings = append(r.Findings, finding("updates-have-no-effect", "", "", "%s", c.Message))
 		}
 	}
-	r.Findings = append(r.Findings, updateFindings(told.Updater, r.Pods, v)...)
+	r.Findings = append(r.Findings, updateFindings(replies.Updater, r.Pods, v)...)
 	if slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.acts() || p.Class != Settled && p.Rule != "" }) { // else there is nothing to evict
 		r.Findings = append(r.Findings, around.budgetFindings()...)
 	}
@@ -178,12 +178,12 @@ func (r *Report) compose(around *objects, told *ask.Result) {
 	r.Findings = append(r.Findings, around.quotaFindings(r.Pods)...)
 	r.Findings = append(r.Findings, around.limitFindings(r.Pods)...)
 	r.Findings = append(r.Findings, ruleFindings(r.Processes)...)
-	for _, text := range told.Differences {
+	for _, text := range replies.Differences {
 		r.Findings = append(r.Findings, finding("processes-differ", "", "let replicas elect a leader (--leader-elect)", "%s", text))
 	}
-	if told.Rules != "" {
+	if replies.Rules != "" {
 		r.Findings = append(r.Findings, finding("rules-differ", "", "none is needed if policy flags of one component are the reason; else give all of them the same rule files, RuleOverlays and feature gates",
-			"the processes have rules with different digests: %s", told.Rules))
+			"the processes have rules with different digests: %s", replies.Rules))
 	}
 	r.Findings = sorted(r.Findings)
 	slices.SortStableFunc(r.Decisions, func(a, b answers.Decision) int {

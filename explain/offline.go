@@ -24,7 +24,7 @@ import (
 // subject.
 func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.Time) (*Report, error) {
 	plan, unplanned := cluster.Plan(true)
-	list, _ := cluster.VPAs() // the plan has told what cannot be read
+	list, _ := cluster.VPAs() // the plan has reported what cannot be read
 	pods, _ := cluster.Pods()
 	budgets, _ := set.PodDisruptionBudgets()
 	scalers, unreadScalers := set.HPAs()

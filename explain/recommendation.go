@@ -21,20 +21,20 @@ import (
 const staleAfter = 10 * time.Minute
 
 // amounts lists what is recommended for each container and resource, with the way to it where the
-// recommender told it.
+// recommender reports it.
 func amounts(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (out []Amounts) {
 	recommended := v.Status.Recommendation
 	if recommended == nil {
 		recommended = &vpav1.RecommendedPodResources{}
 	}
-	told := map[string]*answers.Container{}
+	known := map[string]*answers.Container{}
 	names := map[string]bool{}
 	for i := range recommended.ContainerRecommendations {
 		names[recommended.ContainerRecommendations[i].ContainerName] = true
 	}
 	if r != nil {
 		for i := range r.Containers {
-			told[r.Containers[i].Name] = &r.Containers[i]
+			known[r.Containers[i].Name] = &r.Containers[i]
 			names[r.Containers[i].Name] = true
 		}
 	}
@@ -42,15 +42,15 @@ func amounts(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (out []Amou
 		c := recommendationFor(v, name)
 		for _, res := range facts.ScaledResources {
 			a := Amounts{Container: name, Resource: string(res), Target: text(c.Target, res), LowerBound: text(c.LowerBound, res), UpperBound: text(c.UpperBound, res), Uncapped: text(c.UncappedTarget, res)}
-			if t := told[name]; t != nil {
-				usage := t.CPU
+			if k := known[name]; k != nil {
+				usage := k.CPU
 				if res == corev1.ResourceMemory {
-					usage = t.Memory
+					usage = k.Memory
 				}
 				a.Usage, a.LastUsage, a.Falls = usage.Percentiles, usage.Last, usage.Falls
-				a.Way = way(t.Steps, "", string(res), "target")
+				a.Way = way(k.Steps, "", string(res), "target")
 				a.Way = append(a.Way, way(r.PodSteps, name, string(res), "target")...)
-				a.Bounds = way(t.Steps, "", string(res), "lowerBound", "upperBound")
+				a.Bounds = way(k.Steps, "", string(res), "lowerBound", "upperBound")
 			}
 			if a.Target != "" || len(a.Usage) > 0 {
 				out = append(out, a)

@@ -45,7 +45,7 @@ func orderBy(book *compile.Rulebook) order {
 	return policy.Precedence(book, logr.Discard())
 }
 
-// ruledBy notes what rules decide about the VPA that no process tells; nil = nothing is known of them.
+// ruledBy notes what rules decide about the VPA that no process reports; nil = nothing is known of them.
 func (o *objects) ruledBy(book *compile.Rulebook) {
 	if book == nil {
 		return

@@ -57,7 +57,7 @@ func TestMaxAllowedIsThatOfThePolicyThatRulesChoose(t *testing.T) {
 		{ContainerName: "app", MaxAllowed: corev1.ResourceList{"cpu": resource.MustParse("1")}},
 		{ContainerName: "*", MaxAllowed: corev1.ResourceList{"cpu": resource.MustParse("3")}},
 	}}
-	told := func(limit string, book *compile.Rulebook) []string {
+	tokens := func(limit string, book *compile.Rulebook) []string {
 		p := pod("a", nil)
 		p.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse(limit)}}}}
 		one := planned("a", "Skip", "", "")
@@ -66,11 +66,11 @@ func TestMaxAllowedIsThatOfThePolicyThatRulesChoose(t *testing.T) {
 		o.ruledBy(book)
 		return tokensOf(o.limitFindings(o.podsOf([]answers.RunningPod{one})))
 	}
-	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 1 bounds the request only; a new pod would get the limit 2, by proportional-limits/follow/request"}, told("2", shippedRules()))
+	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 1 bounds the request only; a new pod would get the limit 2, by proportional-limits/follow/request"}, tokens("2", shippedRules()))
 	own := overlaid(t, wildcardAlways)
-	require.Empty(t, told("2", own), "the wildcard's counts, and is 3")
-	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 3 bounds the request only; a new pod would get the limit 4, by proportional-limits/follow/request"}, told("4", own))
-	require.Empty(t, told("4", nil), "nobody knows which counts")
+	require.Empty(t, tokens("2", own), "the wildcard's counts, and is 3")
+	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 3 bounds the request only; a new pod would get the limit 4, by proportional-limits/follow/request"}, tokens("4", own))
+	require.Empty(t, tokens("4", nil), "nobody knows which counts")
 }
 
 // Regression: of several VPAs of one target the oldest was explained, whatever the rules of vpa.order decide, unless the updater

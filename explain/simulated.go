@@ -30,13 +30,13 @@ func Simulate(ctx context.Context, c client.Client, book *compile.Rulebook, reme
 	set, notes, unread := reader.Read(ctx, append(manifests.PodKinds, manifests.VPAKind, manifests.PDBKind, manifests.CheckpointKind)...)
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
 	plan, unplanned := cluster.Plan(true)
-	all, _ := cluster.VPAs() // the plan has told what cannot be read
+	all, _ := cluster.VPAs() // the plan has reported what cannot be read
 	out := Simulated{Updater: updaterOf(v, all, plan), Notes: notes}
 	restored, unrestored := cluster.Restored(remember)
 	errs := faults.Join(unread, unusable, unplanned, unrestored)
 	if w := restored.Workload(v.Namespace, v.Name); w != nil {
-		told, err := restored.State.ExplainAlone(ctx, w, now, sampled)
-		out.Recommender, errs = &told, faults.Join(errs, err)
+		answer, err := restored.State.ExplainAlone(ctx, w, now, sampled)
+		out.Recommender, errs = &answer, faults.Join(errs, err)
 	}
 	return out, errs
 }

@@ -151,16 +151,16 @@ func classOfAction(action string) string {
 
 // limitFindings say which limits rules set above maxAllowed, which bounds requests only.
 func (o *objects) limitFindings(pods []Pod) (out []Finding) {
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for i := range pods {
 		for _, c := range pods[i].Containers {
 			res, isLimit := strings.CutPrefix(c.Field, "limits.")
 			most, bounded := o.maxAllowed(c.Container)[corev1.ResourceName(res)]
 			by := lastOf(pods[i].Steps, cmp.Or(c.Container, wholePod), c.Field)
-			if !isLimit || !bounded || by.Rule == "" || told[c.Container+c.Field] || !above(c.New, most) {
+			if !isLimit || !bounded || by.Rule == "" || reported[c.Container+c.Field] || !above(c.New, most) {
 				continue
 			}
-			told[c.Container+c.Field] = true
+			reported[c.Container+c.Field] = true
 			request := ""
 			for _, other := range pods[i].Containers {
 				if other.Container == c.Container && other.Field == "requests."+res {

@@ -25,12 +25,12 @@ func planned(name, action, rule, class string, changes ...answers.Change) answer
 	return answers.RunningPod{PlannedPod: answers.PlannedPod{Pod: "shop/" + name, VPA: "shop/web", Action: action, Rule: rule, Class: class, Reason: "Because of " + rule, Until: "Later", Change: changes}}
 }
 
-func composed(v *vpav1.VerticalPodAutoscaler, told *ask.Result, pods ...corev1.Pod) *Report {
+func composed(v *vpav1.VerticalPodAutoscaler, replies *ask.Result, pods ...corev1.Pod) *Report {
 	r := &Report{Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Mode: v.Mode(), Findings: []Finding{}}
 	o := &objects{vpa: v, pods: pods}
 	o.ruledBy(shippedRules())
-	r.compose(o, told)
-	r.Verdict = verdict(r, told.Updater, r.Now)
+	r.compose(o, replies)
+	r.Verdict = verdict(r, replies.Updater, r.Now)
 	return r
 }
 
@@ -135,9 +135,9 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 }
 
 // Regression: limits that a VPA leaves alone, that equal maxAllowed (25m looked like more than 25m), or that are the pod's were
-// told to be above maxAllowed, with a way out that was taken already.
-func TestOnlyLimitsThatRulesSetAboveMaxAllowedAreTold(t *testing.T) {
-	told := func(limit string, rule bool, policies vpav1.PodResourcePolicy) []string {
+// reported to be above maxAllowed, with a way out that was taken already.
+func TestOnlyLimitsThatRulesSetAboveMaxAllowedAreReported(t *testing.T) {
+	tokens := func(limit string, rule bool, policies vpav1.PodResourcePolicy) []string {
 		v := vpaOf("web", "Deployment", "web")
 		v.Spec.ResourcePolicy = &policies
 		p := pod("a", nil)
@@ -153,12 +153,12 @@ func TestOnlyLimitsThatRulesSetAboveMaxAllowedAreTold(t *testing.T) {
 	all := func(most string) vpav1.PodResourcePolicy {
 		return vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "*", MaxAllowed: corev1.ResourceList{"cpu": resource.MustParse(most)}}}}
 	}
-	require.Empty(t, told("25m", true, all("25m")))
-	require.Empty(t, told("2", false, all("1")), "no rule sets it")
-	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 1 bounds the request only; a new pod would get the limit 1050m, by proportional-limits/follow/request"}, told("1050m", true, all("1")))
-	require.Empty(t, told("50m", true, all("100m")), "the wildcard policy is not for the whole pod, which has a limit of 200m")
+	require.Empty(t, tokens("25m", true, all("25m")))
+	require.Empty(t, tokens("2", false, all("1")), "no rule sets it")
+	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 1 bounds the request only; a new pod would get the limit 1050m, by proportional-limits/follow/request"}, tokens("1050m", true, all("1")))
+	require.Empty(t, tokens("50m", true, all("100m")), "the wildcard policy is not for the whole pod, which has a limit of 200m")
 	ofPod := vpav1.PodResourcePolicy{PodPolicies: &vpav1.PodPolicies{MaxAllowed: corev1.ResourceList{"cpu": resource.MustParse("150m")}}}
-	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 150m bounds the request only; a new pod would get the limit 200m, by pod-limits/follow/request"}, told("50m", true, ofPod))
+	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 150m bounds the request only; a new pod would get the limit 200m, by pod-limits/follow/request"}, tokens("50m", true, ofPod))
 }
 
 // Regression: what was said about a pod was the reason for another one that the same rule decided on.
@@ -179,10 +179,10 @@ func TestRulesSayWhatIsLittleHistory(t *testing.T) {
 	v := vpaOf("web", "Deployment", "web")
 	v.Status.Conditions = []vpav1.VerticalPodAutoscalerCondition{{Type: vpav1.LowConfidence, Status: corev1.ConditionTrue, Message: "of container app"}}
 	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
-	told := func(r *answers.Recommender) []string {
+	tokens := func(r *answers.Recommender) []string {
 		return tokensOf(recommendationFindings(&objects{vpa: v, pods: []corev1.Pod{pod("a", nil)}}, r, now))
 	}
-	require.Equal(t, []string{"little-history: of container app"}, told(nil), "nobody knows more than the condition says")
+	require.Equal(t, []string{"little-history: of container app"}, tokens(nil), "nobody knows more than the condition says")
 
 	bound := func(rule, to, note string) engine.Step {
 		return engine.Step{RuleSet: "estimate", Stage: "bounds", Rule: rule, Item: "upperBound", Field: "now.cpu", To: to, Reason: note}
@@ -190,12 +190,12 @@ func TestRulesSayWhatIsLittleHistory(t *testing.T) {
 	one := usageOf(90, now.Add(-89*time.Minute), now)
 	one.Steps = []engine.Step{bound("upper-bound", "1", ""), bound("widen-upper-bound", "17", "a note of an operator")}
 	r := &answers.Recommender{Known: true, Pods: 1, Recommendation: v.Status.Recommendation, Containers: []answers.Container{one}}
-	require.Empty(t, told(r), "rules do not call it little, however wide the bound is")
+	require.Empty(t, tokens(r), "rules do not call it little, however wide the bound is")
 	r.Containers[0].Steps = append(one.Steps, engine.Step{RuleSet: "estimate", Stage: "low-confidence", Rule: "too-little-is-known", Field: "confidence.low", To: "true"})
 	require.Equal(t, []string{"little-history: history is 90 samples over 1h29m0s, which is little (estimate/low-confidence/too-little-is-known); " +
-		"the upper bound of cpu is 1 by estimate/bounds/upper-bound, then 17 by estimate/bounds/widen-upper-bound"}, told(r))
+		"the upper bound of cpu is 1 by estimate/bounds/upper-bound, then 17 by estimate/bounds/widen-upper-bound"}, tokens(r))
 	r.Recommendation = &vpav1.RecommendedPodResources{}
-	require.NotContains(t, strings.Join(told(r), " "), "little-history", "there is no bound")
+	require.NotContains(t, strings.Join(tokens(r), " "), "little-history", "there is no bound")
 }
 
 // TestLowConfidenceBelowSaysWhatIsLittleHistory with the steps of the shipped rules.
@@ -207,7 +207,7 @@ func TestLowConfidenceBelowSaysWhatIsLittleHistory(t *testing.T) {
 	usage.CPU.Add(0.2, 1, last)
 	usage.Memory.Add(1<<30, 1, last)
 	v := vpaOf("web", "Deployment", "web")
-	told := func(below string) []string {
+	tokens := func(below string) []string {
 		book, err := policy.Load(policy.Options{Points: []string{facts.ContainerSelect, facts.ContainerPolicy, facts.ContainerEstimate, facts.ContainerRecommend}, Params: map[string]string{"estimate.lowConfidence": below}})
 		require.NoError(t, err)
 		result := recommender.Recommend(book.Default(), v, model.View{Containers: []model.Usage{usage}, Pods: 1}, true)
@@ -216,6 +216,6 @@ func TestLowConfidenceBelowSaysWhatIsLittleHistory(t *testing.T) {
 	}
 	const bound = "; the upper bound of %s is %s by estimate/bounds/upper-bound, then %s by estimate/bounds/add-safety-margin, then %s by estimate/bounds/widen-upper-bound"
 	require.Equal(t, []string{"little-history: history is 720 samples over 12h0m0s, which is little (estimate/low-confidence/too-little-is-known)" +
-		fmt.Sprintf(bound, "cpu", "215m", "247m", "741m") + fmt.Sprintf(bound, "memory", "1077095457", "1238659775", "3715979325")}, told("1"))
-	require.Empty(t, told("0.5"))
+		fmt.Sprintf(bound, "cpu", "215m", "247m", "741m") + fmt.Sprintf(bound, "memory", "1077095457", "1238659775", "3715979325")}, tokens("1"))
+	require.Empty(t, tokens("0.5"))
 }

@@ -98,7 +98,7 @@ func TestAPodThatHadNoNameAtAdmissionIsOneOfItsOwner(t *testing.T) {
 	}
 }
 
-// Regression: a VPA in mode Off was told to be blocked without a webhook, which it does not need.
+// Regression: a VPA in mode Off was reported as blocked without a webhook, which it does not need.
 func TestModeOffNeedsNoWebhook(t *testing.T) {
 	v := vpaOf("web", "Deployment", "web")
 	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: ptr.To(vpav1.UpdateModeOff)}

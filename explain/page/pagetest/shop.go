@@ -16,12 +16,12 @@ var rules = answers.Rules{Pipeline: "default@1.0.0", Digest: "65895351f390"}
 func processes(digests ...string) []answers.Process {
 	var out []answers.Process
 	for i, name := range []string{"recommender", "updater", "admission-controller"} {
-		told := rules
+		own := rules
 		if i < len(digests) {
-			told.Digest = digests[i]
+			own.Digest = digests[i]
 		}
 		out = append(out, answers.Process{
-			Component: name, Instance: "celvpa-" + name + "-7c5687bd57-5p758", Version: "v0.9.0", Leads: true, Now: Now, Rules: told,
+			Component: name, Instance: "celvpa-" + name + "-7c5687bd57-5p758", Version: "v0.9.0", Leads: true, Now: Now, Rules: own,
 		})
 	}
 	return out
