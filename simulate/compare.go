@@ -306,14 +306,14 @@ func about(line string, plans [2]*engine.Plan, points ...string) bool {
 	})
 }
 
-// progress tells how far something is.
+// progress reports how far something is.
 func (x *comparison) progress(what string, done, of int) {
 	if x.watch != nil {
 		x.watch(what, done, of)
 	}
 }
 
-// each calls f for 0 to n-1 on all cores until the context ends, and tells how far it is.
+// each calls f for 0 to n-1 on all cores until the context ends, and reports progress.
 func (x *comparison) each(ctx context.Context, what string, n int, f func(i int)) {
 	var done atomic.Int64
 	parallel.Each(n, func(i int) {

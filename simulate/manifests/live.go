@@ -56,7 +56,7 @@ type live struct {
 type Reader struct {
 	Client    client.Client
 	Namespace string                          // empty = all
-	Watch     func(what string, done, of int) // is told of each page, of = 0 where the end is unknown; nil = nobody
+	Watch     func(what string, done, of int) // receives the progress of each page, of = 0 where the end is unknown; nil = nobody
 }
 
 // Read reads the objects of these kinds in a namespace, or in all, and RuleOverlays. With pods it also reads the custom objects that own them or that VPAs target. The

@@ -91,7 +91,7 @@ func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 			}
 			set, err := read(first + tt.text + end)
 			require.ErrorContains(t, err, tt.want)
-			require.NotContains(t, err.Error(), "\n", "one mistake is told once")
+			require.NotContains(t, err.Error(), "\n", "one mistake is reported once")
 			var names []string
 			for _, d := range set.Documents {
 				names = append(names, d.Name)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Deep nesting and huge expansion fail fast.
-func TestUsageFilesThatMakeNoSenseAreToldSoon(t *testing.T) {
+// TestUsageFilesThatMakeNoSenseFailFast: deep nesting and huge expansion.
+func TestUsageFilesThatMakeNoSenseFailFast(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, err := z.Write(bytes.Repeat([]byte("x"), 16<<20))

@@ -220,15 +220,15 @@ const maxSkipped = 10
 
 // skipped are unusable rows of a file.
 type skipped struct {
-	told  []string
-	count int
+	listed []string
+	count  int
 }
 
 // skip notes an unusable row, or a group of them.
 func (f *file) skip(where string, reason error) {
 	f.count++
-	if len(f.told) < maxSkipped {
-		f.told = append(f.told, fmt.Sprintf("%s:%s: %v; this row is left out", f.name, where, reason))
+	if len(f.listed) < maxSkipped {
+		f.listed = append(f.listed, fmt.Sprintf("%s:%s: %v; this row is left out", f.name, where, reason))
 	}
 }
 
@@ -236,8 +236,8 @@ func (f *file) notes() []string {
 	if f.empty {
 		return []string{f.name + " holds no usage of containers"}
 	}
-	if more := f.count - len(f.told); more > 0 {
-		return append(f.told, fmt.Sprintf("%s: %d more rows are left out", f.name, more))
+	if more := f.count - len(f.listed); more > 0 {
+		return append(f.listed, fmt.Sprintf("%s: %d more rows are left out", f.name, more))
 	}
-	return f.told
+	return f.listed
 }
