@@ -124,8 +124,8 @@ func TestAPanicOfWhatIsOnlyTriedCostsNothingEnforced(t *testing.T) {
 	require.False(t, h.Handle(context.Background(), review("payments", invalid, "")).Allowed, "what is enforced is still refused")
 }
 
-// TestAnOverlayThatAllowsMoreIsTold although the object is refused.
-func TestAnOverlayThatAllowsMoreIsTold(t *testing.T) {
+// TestAnOverlayThatAllowsMoreIsReported although the object is refused.
+func TestAnOverlayThatAllowsMoreIsReported(t *testing.T) {
 	h, _ := overlaid(t, "Warn")
 	relaxed := writeOverlay(t, "{mode: Warn, change: [{disable: vpa-object/update-mode-known}]}")
 	h.Rules = func() *compile.Rulebook { return relaxed }

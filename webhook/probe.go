@@ -62,7 +62,7 @@ var reachable = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 func init() { metrics.Registry.MustRegister(reachable) }
 
 // Prober finds out whether API servers reach the webhook: it has one create a VPA as a dry run, and looks whether the webhook has
-// marked it. Nothing is stored. With failure policy Ignore, nothing else tells that a NetworkPolicy, a firewall, a Service or a CA
+// marked it. Nothing is stored. With failure policy Ignore, nothing else shows that a NetworkPolicy, a firewall, a Service or a CA
 // keeps them from it.
 type Prober struct {
 	Client    client.Client // not cached
@@ -76,7 +76,7 @@ type Prober struct {
 	reached  atomic.Bool          // by any probe so far
 	allowed  bool                 // to create VPAs
 	failures int                  // in a row
-	told     bool                 // that the permission is missing
+	denied   bool                 // logged that the permission is missing
 	notices  notice.Board
 }
 
@@ -166,7 +166,7 @@ func (p *Prober) mayCreate(ctx context.Context) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// report tells of a change.
+// report logs a change, and records it in the metric.
 func (p *Prober) report(err error) {
 	const reaching, knowing = "reaching the webhook from the API server", "finding out whether API servers reach the webhook"
 	log := p.Log.WithValues("namespace", p.Namespace)
@@ -189,8 +189,8 @@ func (p *Prober) report(err error) {
 	case errors.Is(err, errNotPermitted):
 		p.last.Store(nil)
 		reachable.DeleteLabelValues()
-		if !p.told {
-			p.told = true
+		if !p.denied {
+			p.denied = true
 			log.Info("not finding out whether API servers reach the webhook: allow this process to create verticalpodautoscalers.autoscaling.k8s.io in this namespace, for dry runs")
 		}
 	default:

@@ -67,11 +67,11 @@ func TestConnectionWithoutARequestIsClosedOnceAPIServersHaveGivenItUp(t *testing
 	require.NoError(t, err)
 	shaken, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	require.NoError(t, err)
-	begun, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	partial, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	require.NoError(t, err)
-	_, err = io.WriteString(begun, "POST / HTTP/1.1\r\nHost:")
+	_, err = io.WriteString(partial, "POST / HTTP/1.1\r\nHost:")
 	require.NoError(t, err)
-	for name, conn := range map[string]net.Conn{"nothing sent": silent, "a handshake": shaken, "part of a header": begun} {
+	for name, conn := range map[string]net.Conn{"nothing sent": silent, "a handshake": shaken, "part of a header": partial} {
 		require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 		_, err := io.ReadAll(conn)
 		require.NoError(t, err, name) // the server's end of it

@@ -112,11 +112,11 @@ func TestAnOldTLSIsRefused(t *testing.T) {
 	}
 }
 
-// TestAStopBringsToItsEndWhatWasBegun: its context goes on, and its answer arrives.
-func TestAStopBringsToItsEndWhatWasBegun(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
+// TestAStopWaitsForReviewsInFlight: its context goes on, and its answer arrives.
+func TestAStopWaitsForReviewsInFlight(t *testing.T) {
+	started, release := make(chan struct{}), make(chan struct{})
 	s, _ := testServer(t, func(ctx context.Context, _ admission.Request) admission.Response {
-		close(begun)
+		close(started)
 		<-release
 		return admission.ValidationResponse(ctx.Err() != nil, "asked")
 	}, nil)
@@ -132,7 +132,7 @@ func TestAStopBringsToItsEndWhatWasBegun(t *testing.T) {
 		}
 		answered <- err == nil && !answer.Response.Allowed
 	}()
-	<-begun
+	<-started
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
 	require.Eventually(t, func() bool {

@@ -50,7 +50,7 @@ func TestTextsOfClientsAreCutInTheLog(t *testing.T) {
 	require.Contains(t, lines[2], strings.Repeat("s", 1000), "a stack is whole")
 }
 
-// TestAFloodOfMalformedReviewsIsOneLine, which tells how many were suppressed once it is shown again.
+// TestAFloodOfMalformedReviewsIsOneLine, which says how many were suppressed once it is shown again.
 func TestAFloodOfMalformedReviewsIsOneLine(t *testing.T) {
 	clk := testclock.NewFakePassiveClock(time.Now())
 	s, log := testServer(t, func(context.Context, admission.Request) admission.Response { return admission.Denied("") },

@@ -67,10 +67,10 @@ func requireAllFree(t *testing.T, s *Server) {
 
 // TestReviewsBeyondTheMemoryAreShed, before they are read with 503, and after it as admitted; and small ones find room beside large ones.
 func TestReviewsBeyondTheMemoryAreShed(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
+	started, release := make(chan struct{}), make(chan struct{})
 	s, log := testServer(t, func(_ context.Context, req admission.Request) admission.Response {
 		if req.UID == "slow" {
-			close(begun)
+			close(started)
 			<-release
 		}
 		return admission.Denied("asked")
@@ -82,7 +82,7 @@ func TestReviewsBeyondTheMemoryAreShed(t *testing.T) {
 		defer close(done)
 		serve(s, strings.NewReader(strings.Replace(large, `"u1"`, `"slow"`, 1)), -1)
 	}()
-	<-begun
+	<-started
 	before := shedBy(shedMemory)
 	w := serve(s, strings.NewReader(large), -1)
 	require.JSONEq(t, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u1","allowed":true}}`, w.Body.String())

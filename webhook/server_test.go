@@ -169,11 +169,11 @@ func TestAStuckHandlerKeepsNobodyWaiting(t *testing.T) {
 
 // TestAReviewWaitsForItsTurnForAMoment, and is then reviewed.
 func TestAReviewWaitsForItsTurnForAMoment(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
+	started, release := make(chan struct{}), make(chan struct{})
 	var calls atomic.Int32
 	s, _ := testServer(t, func(context.Context, admission.Request) admission.Response {
 		if calls.Add(1) == 1 {
-			close(begun)
+			close(started)
 			<-release
 		}
 		return admission.Denied("reviewed")
@@ -182,7 +182,7 @@ func TestAReviewWaitsForItsTurnForAMoment(t *testing.T) {
 	answers := make(chan bool, 2)
 	send := func() { answers <- post(t, s, "/", podReview).Allowed }
 	go send()
-	<-begun
+	<-started
 	go send()
 	close(release)
 	require.False(t, <-answers)

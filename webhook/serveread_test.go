@@ -22,8 +22,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// TestReviewsThatMakeNoSenseAreAllowedAndToldOf: UPSTREAM.md §4.1 and Appendix B 5.
-func TestReviewsThatMakeNoSenseAreAllowedAndToldOf(t *testing.T) {
+// TestReviewsThatMakeNoSenseAreAllowedAndLogged: UPSTREAM.md §4.1 and Appendix B 5.
+func TestReviewsThatMakeNoSenseAreAllowedAndLogged(t *testing.T) {
 	for name, tt := range map[string]struct{ body, uid, reason string }{
 		"nothing at all":                  {``, "", "no AdmissionReview: jsontext: unexpected EOF"},
 		"half a review":                   {podReview[:90], "u1", "no AdmissionReview: jsontext: unexpected EOF"},

@@ -20,12 +20,12 @@ func TestAWorkerTakesReviewsUntilItIsIdle(t *testing.T) {
 				return false
 			}
 		}
-		begun, end := 0, make(chan struct{})
+		started, end := 0, make(chan struct{})
 		for range 3 { // at once, so each gets a worker of its own
-			w.run(func() { begun++; <-end })
+			w.run(func() { started++; <-end })
 			synctest.Wait()
 		}
-		require.Equal(t, 3, begun)
+		require.Equal(t, 3, started)
 		require.False(t, idle(), "all are busy")
 		close(end)
 		time.Sleep(workerIdle - time.Second)

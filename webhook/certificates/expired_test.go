@@ -22,10 +22,10 @@ func TestACertificateThatHasExpiredIsLoggedOnce(t *testing.T) {
 	o.Log, o.Reload = log.log(), true
 	f, err := NewFiles(o)
 	require.NoError(t, err, "a file that is renewed late heals by itself")
-	told := log.written()
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], "the serving certificate or its CA has expired")
-	require.Contains(t, told[0], s.path("tls.crt"))
+	logged := log.written()
+	require.Len(t, logged, 1)
+	require.Contains(t, logged[0], "the serving certificate or its CA has expired")
+	require.Contains(t, logged[0], s.path("tls.crt"))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -49,8 +49,8 @@ func TestACertificateThatHasExpiredIsLoggedOnce(t *testing.T) {
 	require.Equal(t, 1, strings.Count(strings.Join(log.written(), ""), "the serving certificate or its CA has expired"))
 }
 
-// TestACAThatExpiresBeforeItsCertificateIsToldOf: API servers trust neither.
-func TestACAThatExpiresBeforeItsCertificateIsToldOf(t *testing.T) {
+// TestACAThatExpiresBeforeItsCertificateIsLogged: API servers trust neither.
+func TestACAThatExpiresBeforeItsCertificateIsLogged(t *testing.T) {
 	clk, s := testclock.NewFakeClock(newYear), newSecret(t)
 	ca := someCA(t, newYear)
 	end := ca.cert.NotAfter
@@ -68,7 +68,7 @@ func TestACAThatExpiresBeforeItsCertificateIsToldOf(t *testing.T) {
 	require.Equal(t, end, f.serving.until())
 	clk.SetTime(end.Add(time.Second))
 	f.logExpired()
-	told := log.written()
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], s.path("ca.crt"))
+	logged := log.written()
+	require.Len(t, logged, 1)
+	require.Contains(t, logged[0], s.path("ca.crt"))
 }

@@ -103,9 +103,9 @@ func TestAChangedCertificateOfTheSameCAIsShownAtOnce(t *testing.T) {
 	s.issue(t, ca, clk.Now())
 	looks(f, clk, 2)
 	require.False(t, before.Equal(shown(t, f)))
-	told := log.written()
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], "New certificate found, reloading")
+	logged := log.written()
+	require.Len(t, logged, 1)
+	require.Contains(t, logged[0], "New certificate found, reloading")
 	require.Len(t, f.Bundle().Needed, 1)
 }
 
@@ -135,18 +135,18 @@ func TestAChangedCAIsPublishedBeforeItsCertificateIsShown(t *testing.T) {
 	s.issue(t, someCA(t, clk.Now()), clk.Now())
 	looks(f, clk, 2)
 	requireChanged(t, f)
-	told := log.written()
-	require.Len(t, told, 2)
-	require.Contains(t, told[0], "New certificate found, reloading")
-	require.Contains(t, told[1], "New client CA found, reloading and patching webhook")
+	logged := log.written()
+	require.Len(t, logged, 2)
+	require.Contains(t, logged[0], "New certificate found, reloading")
+	require.Contains(t, logged[1], "New client CA found, reloading and patching webhook")
 	looks(f, clk, 60)
 	require.NoError(t, believes(t, f, old, "127.0.0.1", clk.Now()), "it is not published yet")
 	both := f.Bundle()
 	require.Len(t, both.Needed, 2)
 	f.Published(both)
-	told = log.written()
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], "Successfully patched webhook with new client CA")
+	logged = log.written()
+	require.Len(t, logged, 1)
+	require.Contains(t, logged[0], "Successfully patched webhook with new client CA")
 	require.NoError(t, believes(t, f, old, "127.0.0.1", clk.Now()), "API servers get a moment to see it")
 	looks(f, clk, 10)
 	require.Error(t, believes(t, f, old, "127.0.0.1", clk.Now()))
@@ -186,7 +186,7 @@ func TestACAThatComesBackIsNeededAgain(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreNotWellAreLeft: the last good certificate stays, one line tells why, and what is put right is used.
+// TestFilesThatAreNotWellAreLeft: the last good certificate stays, one line says why, and what is put right is used.
 func TestFilesThatAreNotWellAreLeft(t *testing.T) {
 	ca := someCA(t, newYear)
 	cas, cert, key := issued(t, ca, newYear)
@@ -217,10 +217,10 @@ func TestFilesThatAreNotWellAreLeft(t *testing.T) {
 			looks(f, clk, 5)
 			require.True(t, before.Equal(shown(t, f)))
 			require.Len(t, f.Bundle().Needed, 1)
-			told := log.written()
-			require.Len(t, told, 1)
-			require.Contains(t, told[0], tt.reason)
-			require.Contains(t, told[0], "the last good ones stay")
+			logged := log.written()
+			require.Len(t, logged, 1)
+			require.Contains(t, logged[0], tt.reason)
+			require.Contains(t, logged[0], "the last good ones stay")
 			s.issue(t, ca, newYear)
 			looks(f, clk, 2)
 			require.False(t, before.Equal(shown(t, f)))

@@ -44,7 +44,7 @@ func shown(t *testing.T, c Source) *x509.Certificate {
 	return leaf
 }
 
-// believes tells whether an API server with a caBundle would call a host.
+// believes returns nil if an API server with a caBundle would call a host.
 func believes(t *testing.T, c Source, caBundle []byte, host string, now time.Time) error {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -134,7 +134,7 @@ func requireChanged(t *testing.T, c Source) {
 	select {
 	case <-c.Changed():
 	default:
-		require.Fail(t, "the registrar is not told")
+		require.Fail(t, "the registrar is not notified")
 	}
 }
 

@@ -87,7 +87,7 @@ func TestAResourceWithAFractionInAPodWithPodLevelResourcesIsLeftAloneAndItIsSaid
 	}, lines(t, answer))
 }
 
-func TestWhatHasNoRecommendationIsTold(t *testing.T) {
+func TestMissingRecommendationsAreReported(t *testing.T) {
 	v := decode[vpav1.VerticalPodAutoscaler](t, `{"metadata":{"name":"v"},"status":{"recommendation":{"containerRecommendations":[{"containerName":"sidecar1","target":{"cpu":"20m"}}]}}}`)
 	answer := Review(plan(t, "PodLevelResources"), Request{Pod: decode[corev1.Pod](t, workload), VPA: v}, nil)
 	require.Equal(t, []Missing{{"", "cpu"}, {"", "memory"}, {"main", "cpu"}, {"main", "memory"}}, answer.Missing)
@@ -97,8 +97,8 @@ func TestWhatHasNoRecommendationIsTold(t *testing.T) {
 	require.Empty(t, answer.Missing, "with the gate off nothing is missed")
 }
 
-// TestWhatHasNoRecommendationIsToldByResource: also where the pod, or the container, has one for the other resource.
-func TestWhatHasNoRecommendationIsToldByResource(t *testing.T) {
+// TestMissingRecommendationsAreReportedByResource: also where the pod, or the container, has one for the other resource.
+func TestMissingRecommendationsAreReportedByResource(t *testing.T) {
 	const some = `{"metadata":{"name":"v"},"status":{"recommendation":{"podRecommendation":{"target":{"cpu":"50m"}},
 		"containerRecommendations":[{"containerName":"main","target":{"memory":"100Mi"}},{"containerName":"sidecar1","target":{"cpu":"20m"}}]}}}`
 	for name, tt := range map[string]struct {
