@@ -16,16 +16,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// admittedFrom runs celvpa admit on text, and returns what it answers, what it tells besides, and its end.
+// admittedFrom runs celvpa admit on text, and returns its report, what it prints to standard error, and its end.
 func admittedFrom(t *testing.T, text string) (simulate.Admissions, string, error) {
 	t.Helper()
-	out, told, end := run(text, "admit", "-f", "-", "-o", "json", "--explain")
+	out, stderr, end := run(text, "admit", "-f", "-", "-o", "json", "--explain")
 	var report simulate.Admissions
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
-	return report, told, end
+	return report, stderr, end
 }
 
-// TestWhichVPAChangesAPod, and why none does: as in a cluster, and where owners are missing by their names. Pods are told as
+// TestWhichVPAChangesAPod, and why none does: as in a cluster, and where owners are missing by their names. Pods are named by
 // name and why.
 func TestWhichVPAChangesAPod(t *testing.T) {
 	const alone = "---\n{apiVersion: v1, kind: Pod, metadata: {name: alone, namespace: web, labels: {app: shop}}, spec: {containers: [{name: app}]}}\n"
@@ -56,15 +56,15 @@ func TestWhichVPAChangesAPod(t *testing.T) {
 		"recommended for what is there no more": {text: recommends("Deployment", "shop") + deploymentOf("shop", "new"), why: "pod web/shop- of Deployment web/shop" + mine, note: "celvpa: VerticalPodAutoscaler web/shop: what it recommends for container app is left out: no pod of its target has such a container\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report, told, err := admittedFrom(t, tt.text)
+			report, stderr, err := admittedFrom(t, tt.text)
 			require.NoError(t, err)
-			require.Contains(t, told, "\n"+tt.why)
-			notes, _, _ := strings.Cut(told, "\npod ")
+			require.Contains(t, stderr, "\n"+tt.why)
+			notes, _, _ := strings.Cut(stderr, "\npod ")
 			require.Equal(t, tt.note, notes)
 			again, same, err := admittedFrom(t, tt.text)
 			require.NoError(t, err)
 			require.Equal(t, report, again, "it is the same every time")
-			require.Equal(t, told, same)
+			require.Equal(t, stderr, same)
 		})
 	}
 }
@@ -155,7 +155,7 @@ func TestTheAdmitCommand(t *testing.T) {
 // TestTheJSONOfAdmitIsAContract: scripts depend on its names.
 func TestTheJSONOfAdmitIsAContract(t *testing.T) {
 	warn := "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: memory-only}, spec: {mode: Warn, match: {namespaces: [web]}, change: [{disable: 'requests/recommended/request[cpu]'}]}}\n"
-	report, told, err := admittedFrom(t, recommends("Deployment", "shop")+deploymentOf("shop", "app")+warn)
+	report, stderr, err := admittedFrom(t, recommends("Deployment", "shop")+deploymentOf("shop", "app")+warn)
 	require.NoError(t, err)
 	got, err := json.Marshal(report)
 	require.NoError(t, err)
@@ -170,8 +170,8 @@ func TestTheJSONOfAdmitIsAContract(t *testing.T) {
 		"object":{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"web","generateName":"shop-","labels":{"app":"shop"},
 			"annotations":{"vpaUpdates":"Pod resources updated by shop: container 0: cpu request, memory request","vpaObservedContainers":"app"}},
 			"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"500m","memory":"1Gi"}}}]}}}]}`, string(got))
-	require.Contains(t, told, "celvpa: pod web/shop- of Deployment web/shop: RuleOverlay memory-only (Warn) would change it: container app request cpu 500m → unset\n")
-	require.Regexp(t, `(?m)^  app   requests\.cpu     unset  500m   requests/recommended/request `, told)
+	require.Contains(t, stderr, "celvpa: pod web/shop- of Deployment web/shop: RuleOverlay memory-only (Warn) would change it: container app request cpu 500m → unset\n")
+	require.Regexp(t, `(?m)^  app   requests\.cpu     unset  500m   requests/recommended/request `, stderr)
 
 	report, _, err = admittedFrom(t, "")
 	require.ErrorContains(t, err, "nothing was admitted")
@@ -214,7 +214,7 @@ func TestManyPodsAreAnsweredSoon(t *testing.T) {
 	require.Less(t, time.Since(begin), 10*time.Second, "it should take a second")
 }
 
-// FuzzAdmit: whatever is written, pods are answered the same every time, or it is told why not.
+// FuzzAdmit: whatever is written, pods are answered the same every time, or an error says why not.
 func FuzzAdmit(f *testing.F) {
 	const odd = "---\n{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: web, labels: {app: shop}, annotations: {'a/b~c': d}, ownerReferences: [{kind: ReplicaSet, name: shop-bcd, controller: true}]}, spec: {resources: {limits: {cpu: 1}}, initContainers: [{restartPolicy: Always}], containers: [{name: app, resources: {requests: {cpu: -1, memory: 1e3}}}, {name: app, resources: {limits: {cpu: 0}}}]}}\n"
 	for _, seed := range []string{
@@ -226,11 +226,11 @@ func FuzzAdmit(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		args := []string{"admit", "-f", "-", "-o", "json", "--explain"}
-		out, told, err := run(text, args...)
-		again, toldAgain, errAgain := run(text, args...)
+		out, stderr, err := run(text, args...)
+		again, stderrAgain, errAgain := run(text, args...)
 		require.Equal(t, out, again)
-		require.Equal(t, told, toldAgain)
+		require.Equal(t, stderr, stderrAgain)
 		require.Equal(t, fmt.Sprint(err), fmt.Sprint(errAgain))
-		require.NotContains(t, told, "please report this")
+		require.NotContains(t, stderr, "please report this")
 	})
 }

@@ -115,12 +115,12 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	told := newProgress(cmd.ErrOrStderr(), false)
+	display := newProgress(cmd.ErrOrStderr(), false)
 	if _, real := cmd.ErrOrStderr().(*os.File); !real { // what a test reads must not depend on the machine's speed
-		told.quiet = true
+		display.quiet = true
 	}
-	defer told.end()
-	sources, err := o.history.sources(cmd, time.Now().UTC(), wanted, told)
+	defer display.end()
+	sources, err := o.history.sources(cmd, time.Now().UTC(), wanted, display)
 	if err != nil {
 		return err
 	}
@@ -132,10 +132,10 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	begin := time.Now()
 	store := history.NewStore(history.DefaultMemory, "", func(done, of int64) {
 		if of > 0 { // seconds of a server's
-			told.bar("reading the history", begin, done, of)
+			display.bar("reading the history", begin, done, of)
 			return
 		}
-		told.tell("points of the history read", int(done), 0)
+		display.count("points of the history read", int(done), 0)
 	})
 	defer store.Close()
 	window := history.Between{Sink: store, From: math.MinInt64, To: math.MaxInt64}
@@ -158,12 +158,12 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	}
 	set, unreadObjects := o.objects(cmd)
 	overlays, unusable := set.RuleOverlays()
-	candidates, untried := rules.candidates(overlays, o.rules.halfLives)
+	candidates, rejected := rules.candidates(overlays, o.rules.halfLives)
 	cluster, unloaded := simulate.Load(set, rules.named[0].book, simulate.At(time.Time{}))
-	report, notes, failed := backtest.Run(cmd.Context(), cluster, store, candidates, o.settings(told))
-	told.end()
+	report, notes, failed := backtest.Run(cmd.Context(), cluster, store, candidates, o.settings(display))
+	display.end()
 	printNotes(cmd, append(store.Notes(), notes...))
-	errs := faults.Join(unread, unreadObjects, unusable, untried, unloaded, failed)
+	errs := faults.Join(unread, unreadObjects, unusable, rejected, unloaded, failed)
 	if report == nil {
 		return errs
 	}
@@ -218,7 +218,7 @@ func (o *backtestOptions) objects(cmd *cobra.Command) (*manifests.Set, error) {
 	return set, err
 }
 
-func (o *backtestOptions) settings(told *progress) backtest.Options {
+func (o *backtestOptions) settings(display *progress) backtest.Options {
 	out := backtest.Options{Interval: o.interval, Points: o.points}
 	if o.form == "html" && o.points == 0 {
 		out.Points = backtestpage.Points
@@ -227,6 +227,6 @@ func (o *backtestOptions) settings(told *progress) backtest.Options {
 		out.Prices = &backtest.Prices{CoreHour: o.coreHour, GiBHour: o.gibHour}
 	}
 	begin := time.Now()
-	out.Watch = func(done, of int64) { told.bar("replaying", begin, done, of) }
+	out.Watch = func(done, of int64) { display.bar("replaying", begin, done, of) }
 	return out
 }

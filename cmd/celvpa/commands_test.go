@@ -46,10 +46,10 @@ func load(o policy.Options) (*compile.Rulebook, error) {
 }
 
 // run runs a command and returns what it prints to standard output and to standard error.
-func run(stdin string, args ...string) (out, told string, err error) {
-	var stdout, stderr bytes.Buffer
-	err = runTo(&stdout, &stderr, stdin, args...)
-	return stdout.String(), stderr.String(), err
+func run(stdin string, args ...string) (out, stderr string, err error) {
+	var outBuffer, errBuffer bytes.Buffer
+	err = runTo(&outBuffer, &errBuffer, stdin, args...)
+	return outBuffer.String(), errBuffer.String(), err
 }
 
 // celvpa runs a command and returns all that it prints.
@@ -72,18 +72,18 @@ func init() {
 	_ = os.Unsetenv("KUBERNETES_SERVICE_HOST")
 }
 
-func runTo(out, told io.Writer, stdin string, args ...string) error {
+func runTo(out, stderr io.Writer, stdin string, args ...string) error {
 	root := rootCommand(compileOnce)
 	root.SetIn(strings.NewReader(stdin))
 	root.SetOut(out)
-	root.SetErr(told)
+	root.SetErr(stderr)
 	root.SetArgs(args)
 	return root.Execute()
 }
 
 // notesIn are the lines of standard error, without the name of the program.
-func notesIn(told string) (notes []string) {
-	for line := range strings.Lines(told) {
+func notesIn(stderr string) (notes []string) {
+	for line := range strings.Lines(stderr) {
 		notes = append(notes, strings.TrimPrefix(strings.TrimSpace(line), "celvpa: "))
 	}
 	return notes

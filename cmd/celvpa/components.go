@@ -35,10 +35,10 @@ type part struct {
 	lease   string // default of --leader-elect-resource-name; empty for a part that every replica runs
 	points  []string
 
-	growth        growth          // of its heap, where it is alone in its process; zero = the usual
-	tellsOverlays bool            // it writes the status of RuleOverlays
-	targetOnly    bool            // of recommendations it reads only the target
-	reads         []client.Object // what it reads of all namespaces, besides VPAs and the controllers of pods
+	growth              growth          // of its heap, where it is alone in its process; zero = the usual
+	writesOverlayStatus bool            // it writes the status of RuleOverlays
+	targetOnly          bool            // of recommendations it reads only the target
+	reads               []client.Object // what it reads of all namespaces, besides VPAs and the controllers of pods
 
 	flags func(*options, *cobra.Command)
 	join  func(context.Context, *options, *policy.Source, *process) error
@@ -47,7 +47,7 @@ type part struct {
 var (
 	recommenderPart = part{
 		address: ":8942", lease: "vpa-recommender-lease",
-		points: []string{facts.UsageWindow, facts.UsageOOM, facts.ContainerPolicy, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend, facts.PodRecommend, facts.VPAOrder}, tellsOverlays: true, reads: []client.Object{&corev1.Pod{}},
+		points: []string{facts.UsageWindow, facts.UsageOOM, facts.ContainerPolicy, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend, facts.PodRecommend, facts.VPAOrder}, writesOverlayStatus: true, reads: []client.Object{&corev1.Pod{}},
 		flags: func(o *options, c *cobra.Command) { o.addRecommender(c.Flags()) },
 		join:  joinRecommender,
 	}
@@ -147,7 +147,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err := proc.manager.Add(source); err != nil {
 		return err
 	}
-	if overlays && slices.ContainsFunc(parts, func(p part) bool { return p.tellsOverlays }) && o.recommender.name == recommender.DefaultName {
+	if overlays && slices.ContainsFunc(parts, func(p part) bool { return p.writesOverlayStatus }) && o.recommender.name == recommender.DefaultName {
 		status := &policy.OverlayStatus{Client: proc.manager.GetClient(), Source: source, Every: o.rulesReload, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("rules")}
 		if err := proc.manager.Add(status); err != nil {
 			return err

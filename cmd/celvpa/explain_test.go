@@ -47,15 +47,15 @@ func TestAnObjectOfSeveralNamespacesIsChosen(t *testing.T) {
 	}
 }
 
-// Regression: what was wrong with a VerticalPodAutoscaler or a PodDisruptionBudget was told twice.
-func TestExplainOfManifestsTellsEachFaultOnce(t *testing.T) {
+// Regression: what was wrong with a VerticalPodAutoscaler or a PodDisruptionBudget was reported twice.
+func TestExplainOfManifestsReportsEachFaultOnce(t *testing.T) {
 	text := shopPlan() + strings.Replace(farOff("StatefulSet", "odd"), "spec: {", "spec: {updatePolicy: {minReplicas: two}, ", 1) +
 		"---\n{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: odd, namespace: web}, spec: {minAvailable: {a: 1}}}\n"
-	_, told, err := run(text, "explain", "-f", "-", "shop")
+	_, output, err := run(text, "explain", "-f", "-", "shop")
 	require.Error(t, err)
-	told += "\n" + err.Error()
-	require.Equal(t, 1, strings.Count(told, "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy.minReplicas cannot be read: it is \"two\": must be a whole number"), told)
-	require.Equal(t, 1, strings.Count(told, "PodDisruptionBudget web/odd cannot be read: spec.minAvailable is a mapping, and must be a whole number or a percentage"), told)
+	output += "\n" + err.Error()
+	require.Equal(t, 1, strings.Count(output, "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy.minReplicas cannot be read: it is \"two\": must be a whole number"), output)
+	require.Equal(t, 1, strings.Count(output, "PodDisruptionBudget web/odd cannot be read: spec.minAvailable is a mapping, and must be a whole number or a percentage"), output)
 }
 
 // Regression: celvpa history has no -f, and named it as the way out without a cluster.
@@ -70,7 +70,7 @@ func TestWithoutAClusterHistoryNamesNoManifests(t *testing.T) {
 }
 
 // Regression: of two VerticalPodAutoscalers of one target, the first in the manifests explained the workload, and the one whose pods
-// the other controls was told that there are none.
+// the other controls was reported to have none.
 func TestExplainOfManifestsWithASharedTarget(t *testing.T) {
 	idle := strings.Replace(inMode("Off", "StatefulSet", "shop"), "name: shop,", "name: idle,", 1)
 	younger := strings.Replace(farOff("StatefulSet", "shop"), "name: shop,", "name: younger,", 1)

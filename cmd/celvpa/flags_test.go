@@ -119,8 +119,8 @@ func TestCRDsArePrinted(t *testing.T) {
 	require.Contains(t, out.String(), "name: verticalpodautoscalercheckpoints.autoscaling.k8s.io")
 }
 
-// TestVersionsShareAFlagAndClashesAreTold: neither may panic, as the flag library would.
-func TestVersionsShareAFlagAndClashesAreTold(t *testing.T) {
+// TestVersionsShareAFlagAndClashesAreReported: neither may panic, as the flag library would.
+func TestVersionsShareAFlagAndClashesAreReported(t *testing.T) {
 	dir := ownRules(t, "estimate.yaml", "version: 1.0.0", "version: 1.1.0")
 	shipped, err := rules.FS.ReadFile("estimate.yaml")
 	require.NoError(t, err)

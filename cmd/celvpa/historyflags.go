@@ -120,8 +120,8 @@ func (h *historyFlags) served(now time.Time, wanted times) (times, error) {
 }
 
 // sources are what --history names: snapshots and files before servers, each in their order. now is
-// the time of day. Servers are asked for what is wanted only; told learns why one has to be waited for.
-func (h *historyFlags) sources(cmd *cobra.Command, now time.Time, wanted times, told *progress) ([]history.Source, error) {
+// the time of day. Servers are asked for what is wanted only; display shows why one has to be waited for.
+func (h *historyFlags) sources(cmd *cobra.Command, now time.Time, wanted times, display *progress) ([]history.Source, error) {
 	if len(h.from) == 0 {
 		return nil, fmt.Errorf("--history says where usage comes from: name a file, a snapshot, or the URL of a Prometheus")
 	}
@@ -162,7 +162,7 @@ func (h *historyFlags) sources(cmd *cobra.Command, now time.Time, wanted times, 
 		if err := config.Validate(); err != nil {
 			return nil, err
 		}
-		servers = append(servers, &history.Prometheus{History: config, From: served.from, To: served.to, Clock: clock.RealClock{}, Waiting: told.note})
+		servers = append(servers, &history.Prometheus{History: config, From: served.from, To: served.to, Clock: clock.RealClock{}, Waiting: display.note})
 	}
 	if len(files) > 0 {
 		out = append(out, history.Files{Paths: files, Stdin: cmd.InOrStdin()})

@@ -48,7 +48,7 @@ func runList(cmd *cobra.Command, o *offline) error {
 	cluster, unread := o.load(cmd, book, now)
 	plan, unplanned := cluster.Plan(false)
 	vpas, unusable := cluster.VPAs()
-	pods, _ := cluster.Pods() // the plan has told what cannot be read
+	pods, _ := cluster.Pods() // the plan has reported what cannot be read
 	list := explain.NewList(vpas, pods, plan)
 	printNotes(cmd, cluster.Notes())
 	if err := o.print(cmd.OutOrStdout(), list, map[string]func(*page){

@@ -55,7 +55,7 @@ func TestALineOfTheLogStaysOneLine(t *testing.T) {
 			require.True(t, strings.HasSuffix(line, "\n"))
 			require.NotContains(t, line, "\x1b", "%s, %s", format, kind)
 			require.NotContains(t, line, "\r", "%s, %s", format, kind)
-			require.Contains(t, line, "forged", "%s, %s: it is told", format, kind)
+			require.Contains(t, line, "forged", "%s, %s: it is logged", format, kind)
 			if format == "text" {
 				require.Contains(t, line, "logging_test.go:", "%s: whoever logged it is named", kind)
 				continue

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPipelineWithoutSharedParamsIsToldWhatItLacks(t *testing.T) {
+func TestLintNamesWhatAPipelineWithoutSharedParamsLacks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "set.yaml", `apiVersion: rules.celvpa.dev/v1alpha1
@@ -28,7 +28,7 @@ spec: {version: 1.0.0, points: {container.recommend: [rounding@1.0.0]}}
 	require.Contains(t, out, "undeclared reference to 'params': neither the rule set nor the pipeline it runs in declares params; a pipeline of your own declares in spec.params what its rule sets share")
 }
 
-func TestAPipelineWithoutDefinitionsIsToldWhatItLacks(t *testing.T) {
+func TestLintNamesWhatAPipelineWithoutDefinitionsLacks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "pipeline.yaml", `apiVersion: rules.celvpa.dev/v1alpha1

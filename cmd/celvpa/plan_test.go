@@ -17,13 +17,13 @@ import (
 // planNow is when the updater looks in tests and examples.
 const planNow = "2026-01-31T12:00:00Z"
 
-// plannedFrom runs celvpa plan on text, and returns what it answers, what it tells besides, and its end.
+// plannedFrom runs celvpa plan on text, and returns its report, the notes on standard error, and its end.
 func plannedFrom(t *testing.T, gates bool, text string) (simulate.Plan, []string, error) {
 	t.Helper()
-	out, told, end := run(text, "plan", "-f", "-", "-o", "json", "--now", planNow, fmt.Sprintf("--feature-gates=AllAlpha=%t", gates))
+	out, stderr, end := run(text, "plan", "-f", "-", "-o", "json", "--now", planNow, fmt.Sprintf("--feature-gates=AllAlpha=%t", gates))
 	var report simulate.Plan
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
-	return report, notesIn(told), end
+	return report, notesIn(stderr), end
 }
 
 // rows are the pods of a plan, as "pod vpa action rule".
@@ -66,7 +66,7 @@ func TestEveryPodOfTheExamplesIsExplainedInOneLine(t *testing.T) {
 	}
 }
 
-// TestWhichPodsAreUpdatedAndWhyOthersAreNot: pods are told as "pod vpa action rule", in the order in which the updater goes.
+// TestWhichPodsAreUpdatedAndWhyOthersAreNot: pods are listed as "pod vpa action rule", in the order in which the updater goes.
 func TestWhichPodsAreUpdatedAndWhyOthersAreNot(t *testing.T) {
 	deployment := sized("Deployment", "", "shop", 2) + sized("ReplicaSet", ofShop, "shop-7c5687bd57", 2)
 	deployment = strings.Replace(deployment, "app: shop-7c5687bd57", "app: shop", 2)

@@ -39,8 +39,8 @@ func TestPlannedBoostsEndByTheVPAThatEndsThemInAClusterToo(t *testing.T) {
 	}
 }
 
-// Regression: why a boost cannot end was in the rules, and nobody was told. An update that is due ends it, too.
-func TestBoostsThatCannotEndAreTold(t *testing.T) {
+// Regression: why a boost cannot end was in the rules, and nobody saw it. An update that is due ends it, too.
+func TestBoostsThatCannotEndAreReported(t *testing.T) {
 	const cannot = "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: o}, spec: {mode: Enforce, change: [{params: {resizesPodLevel: false}}]}}\n"
 	pod := func(name string) string {
 		return strings.Replace(running(name, "shop", "StatefulSet", "shop", ", annotations: {vpaCpuStartupBoost/app: '{\"requests\":{\"cpu\":\"50m\"}}'}", "", ", conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-01-31T11:00:00Z'}]"),

@@ -97,13 +97,13 @@ func TestAPriorityThatIsNoNumberIsNull(t *testing.T) {
 	require.Equal(t, 2, strings.Count(out, `"resourceDiff": null`), out)
 }
 
-// TestExplainTellsWhatIsWantedAndWhy, below the table.
-func TestExplainTellsWhatIsWantedAndWhy(t *testing.T) {
+// TestExplainShowsWhatIsWantedAndWhy, below the table.
+func TestExplainShowsWhatIsWantedAndWhy(t *testing.T) {
 	out, err := piped(t, shopPlan()+running("c", "other", "StatefulSet", "other"), "plan", "-f", "-", "--explain")
 	require.NoError(t, err)
-	_, told, found := strings.Cut(out, "\n\n")
+	_, explanations, found := strings.Cut(out, "\n\n")
 	require.True(t, found)
-	parts := strings.Split(told, "\n\n")
+	parts := strings.Split(explanations, "\n\n")
 	require.Len(t, parts, 3)
 	require.Regexp(t, `^web/a: Evict \(update/evict\): Its requests are outside the recommended range
   VerticalPodAutoscaler web/shop controls it
@@ -114,8 +114,8 @@ func TestExplainTellsWhatIsWantedAndWhy(t *testing.T) {
 	require.Equal(t, "web/c: Skip: No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not in the manifests\n  no VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not in the manifests\n", parts[2])
 }
 
-// TestBudgetsThatTheAPIServerAsksAreTold, of pods that would be evicted and have started.
-func TestBudgetsThatTheAPIServerAsksAreTold(t *testing.T) {
+// TestBudgetsThatTheAPIServerAsksAreReported, of pods that would be evicted and have started.
+func TestBudgetsThatTheAPIServerAsksAreReported(t *testing.T) {
 	pdb := func(name, spec, status string) string {
 		return "---\n{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: " + name + ", namespace: web}, spec: {" + spec + "}, status: {" + status + "}}\n"
 	}
@@ -144,8 +144,8 @@ func TestBudgetsThatTheAPIServerAsksAreTold(t *testing.T) {
 	}
 }
 
-// TestOverlaysThatAreOnlyTriedAreTold, and change nothing.
-func TestOverlaysThatAreOnlyTriedAreTold(t *testing.T) {
+// TestOverlaysThatAreOnlyTriedAreReported, and change nothing.
+func TestOverlaysThatAreOnlyTriedAreReported(t *testing.T) {
 	overlay := func(mode, change string) string {
 		return "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: o}, spec: {mode: " + mode + ", match: {namespaces: [web]}, change: [" + change + "]}}\n"
 	}
@@ -182,7 +182,7 @@ func TestOverlaysThatAreOnlyTriedAreTold(t *testing.T) {
 	}
 }
 
-// TestRulesThatFailLeavePodsAlone, and a note tells which and why.
+// TestRulesThatFailLeavePodsAlone, and a note says which and why.
 func TestRulesThatFailLeavePodsAlone(t *testing.T) {
 	overlay := func(change string) string {
 		return "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: o}, spec: {mode: Enforce, change: [" + change + "]}}\n"
@@ -223,7 +223,7 @@ func TestManyPodsArePlannedForSoon(t *testing.T) {
 	require.Less(t, time.Since(begin), 10*time.Second, "it should take a second")
 }
 
-// FuzzPlan: whatever is written, pods are answered the same every time and in one line each, or it is told why not.
+// FuzzPlan: whatever is written, pods are answered the same every time and in one line each, or an error says why not.
 func FuzzPlan(f *testing.F) {
 	for _, seed := range []string{
 		"", shopPlan(), strings.Replace(shopPlan(), "spec: {", "spec: {updatePolicy: {updateMode: InPlace}, ", 1),
@@ -236,12 +236,12 @@ func FuzzPlan(f *testing.F) {
 		plan := func(output string) (string, string, error) {
 			return run(text, "plan", "-f", "-", "-o", output, "--now", planNow, "--feature-gates=AllAlpha=true", fmt.Sprintf("--explain=%t", output == "json"))
 		}
-		out, told, err := plan("json")
-		again, toldAgain, errAgain := plan("json")
+		out, stderr, err := plan("json")
+		again, stderrAgain, errAgain := plan("json")
 		require.Equal(t, out, again)
-		require.Equal(t, told, toldAgain)
+		require.Equal(t, stderr, stderrAgain)
 		require.Equal(t, fmt.Sprint(err), fmt.Sprint(errAgain))
-		require.NotContains(t, told, "please report this")
+		require.NotContains(t, stderr, "please report this")
 		var report simulate.Plan
 		require.NoError(t, json.Unmarshal([]byte(out), &report))
 		table, _, _ := plan("table")

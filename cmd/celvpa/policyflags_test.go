@@ -149,19 +149,19 @@ func TestFlagsThatCannotActAreRefusedInOneGo(t *testing.T) {
 			out, err := celvpa(t, append(strings.Fields(args), "-f", "missing.yaml")...)
 			require.EqualError(t, err, strings.Join(want, "\n"))
 			require.Empty(t, out)
-			var told bytes.Buffer
-			printErrors(&told, err)
-			require.Equal(t, "celvpa: "+strings.Join(want, "\ncelvpa: ")+"\n", told.String())
+			var stderr bytes.Buffer
+			printErrors(&stderr, err)
+			require.Equal(t, "celvpa: "+strings.Join(want, "\ncelvpa: ")+"\n", stderr.String())
 		})
 	}
 }
 
-// TestErrorsAreToldOneByOne, and what stands around several stays with them.
-func TestErrorsAreToldOneByOne(t *testing.T) {
-	var told bytes.Buffer
+// TestErrorsArePrintedOneByOne, and what stands around several stays with them.
+func TestErrorsArePrintedOneByOne(t *testing.T) {
+	var stderr bytes.Buffer
 	a, b := errors.New("a"), errors.New("b")
-	printErrors(&told, faults.Join(a, faults.Join(b, fmt.Errorf("c: %w", faults.Join(a, b)))))
-	require.Equal(t, "celvpa: a\ncelvpa: b\ncelvpa: c: a\nb\n", told.String())
+	printErrors(&stderr, faults.Join(a, faults.Join(b, fmt.Errorf("c: %w", faults.Join(a, b)))))
+	require.Equal(t, "celvpa: a\ncelvpa: b\ncelvpa: c: a\nb\n", stderr.String())
 }
 
 // behindGates are VPAs that use what is behind a gate.
@@ -204,8 +204,8 @@ func TestEveryGateActsOffline(t *testing.T) {
 	}
 }
 
-// TestGatesOfAnyRuleAreTold, whatever its rule set is called.
-func TestGatesOfAnyRuleAreTold(t *testing.T) {
+// TestGatesOfAnyRuleAreReported, whatever its rule set is called.
+func TestGatesOfAnyRuleAreReported(t *testing.T) {
 	const own = `---
 {apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: own}, spec: {mode: Enforce, change: [
   {disable: vpa-gates/startup-boost},
@@ -219,10 +219,10 @@ func TestGatesOfAnyRuleAreTold(t *testing.T) {
 	require.NotContains(t, strings.Join(notes, "\n"), "too little", "that is about no gate")
 }
 
-// ofUpstream is what a backtest tells of its policy upstream, which has upstream's gates whatever is given.
+// ofUpstream is what a backtest reports about its policy upstream, which has upstream's gates whatever is given.
 var ofUpstream = regexp.MustCompile(`(?s)The containers with the most [^\n]* by policy upstream:.*?\n\n`)
 
-// TestHelpOfOfflineCommandsShowsWhatActs and tells of the gates.
+// TestHelpOfOfflineCommandsShowsWhatActs and names the gates.
 func TestHelpOfOfflineCommandsShowsWhatActs(t *testing.T) {
 	for _, c := range offlineCommands {
 		out, err := celvpa(t, c.name, "--help")

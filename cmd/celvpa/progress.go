@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells on standard error how far a long command is: in one line that changes on a
+// progress shows on standard error how far a long command is: in one line that changes on a
 // terminal, else in a line now and then. It is safe for concurrent use.
 type progress struct {
 	to       io.Writer
@@ -19,18 +19,18 @@ type progress struct {
 	quiet    bool
 
 	mu    sync.Mutex
-	next  time.Time // no earlier is anything told again
+	next  time.Time // no earlier is anything shown again
 	shown bool      // a line that end erases
 }
 
-// How often progress is told. A command that ends sooner tells nothing in files.
+// How often progress is shown. A command that ends sooner writes nothing to files.
 const (
 	terminalEvery = 100 * time.Millisecond
 	linesEvery    = 5 * time.Second
 )
 
 // newProgress returns one for standard error. machine: standard output is for a program, so that
-// only terminals are told.
+// only terminals show progress.
 func newProgress(to io.Writer, machine bool) *progress {
 	p := &progress{to: to}
 	if file, ok := to.(*os.File); ok {
@@ -48,8 +48,8 @@ func (p *progress) every() time.Duration {
 	return linesEvery
 }
 
-// tell says what is done, and how much of it; of is 0 where that is unknown.
-func (p *progress) tell(what string, done, of int) {
+// count says what is done, and how much of it; of is 0 where that is unknown.
+func (p *progress) count(what string, done, of int) {
 	p.say(func(time.Time) string {
 		if of > 0 {
 			return fmt.Sprintf("%s: %d of %d", what, done, of)
@@ -78,7 +78,7 @@ func (p *progress) bar(what string, begin time.Time, done, of int64) {
 	})
 }
 
-// say tells a text, unless one was told a moment ago.
+// say shows a text, unless one was shown a moment ago.
 func (p *progress) say(what func(now time.Time) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +96,7 @@ func (p *progress) say(what func(now time.Time) string) {
 	fmt.Fprintln(p.to, text)
 }
 
-// note tells something at once, in a line of its own.
+// note prints something at once, in a line of its own.
 func (p *progress) note(text string) {
 	p.end()
 	p.mu.Lock()

@@ -17,7 +17,7 @@ import (
 
 // recommended runs the command on manifests and usage, with the shipped rules. It returns the lines of the table without the
 // bounds that are not asked for here, as "vpa container target-cpu target-memory", and what else was printed, notes first. That
-// little is known, which all of these examples have in common, is left out: TestLittleUsageIsToldInOneLine is about it.
+// little is known, which all of these examples have in common, is left out: TestLittleUsageIsReportedInOneLine is about it.
 func recommended(t *testing.T, manifests, usage string) (rows, rest []string, err error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -26,8 +26,8 @@ func recommended(t *testing.T, manifests, usage string) (rows, rest []string, er
 		require.NoError(t, os.WriteFile("usage.csv", []byte(usage), 0o600))
 		args = append(args, "--usage", "usage.csv")
 	}
-	out, told, err := run(manifests, args...)
-	rest = notesIn(told)
+	out, stderr, err := run(manifests, args...)
+	rest = notesIn(stderr)
 	inTable := true
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
@@ -44,7 +44,7 @@ func recommended(t *testing.T, manifests, usage string) (rows, rest []string, er
 	return rows, rest, err
 }
 
-// TestUsageFindsItsVPA: whose pods usage is of is told by the manifests, else by names.
+// TestUsageFindsItsVPA: whose pods usage is of is decided by the manifests, else by names.
 func TestUsageFindsItsVPA(t *testing.T) {
 	const few = "shop app 126m 250Mi"
 	const none = "shop - - -"
@@ -121,17 +121,17 @@ func TestUsageFindsItsVPA(t *testing.T) {
 	}
 }
 
-// TestLittleUsageIsToldInOneLine: of a few VPAs by name, and not once a VPA.
-func TestLittleUsageIsToldInOneLine(t *testing.T) {
+// TestLittleUsageIsReportedInOneLine: of a few VPAs by name, and not once a VPA.
+func TestLittleUsageIsReportedInOneLine(t *testing.T) {
 	report := &simulate.Recommendations{}
-	told := func() string {
+	conditions := func() string {
 		var out strings.Builder
 		p := newPage(&out)
 		printConditions(p, report)
 		require.NoError(t, p.Flush())
 		return out.String()
 	}
-	require.Empty(t, told())
+	require.Empty(t, conditions())
 	for i := range 7 {
 		v := vpav1.VerticalPodAutoscaler{}
 		v.Namespace, v.Name = "web", fmt.Sprintf("shop-%d", i)
@@ -141,13 +141,13 @@ func TestLittleUsageIsToldInOneLine(t *testing.T) {
 		report.Items = append(report.Items, v)
 		switch i {
 		case 1:
-			require.Equal(t, "\nLowConfidence: little usage is known yet, and bounds are wide: web/shop-0\n", told())
+			require.Equal(t, "\nLowConfidence: little usage is known yet, and bounds are wide: web/shop-0\n", conditions())
 		case 5:
-			require.Equal(t, "\nLowConfidence: little usage is known yet, and bounds are wide: web/shop-0, web/shop-2, web/shop-3, web/shop-4, web/shop-5\n", told())
+			require.Equal(t, "\nLowConfidence: little usage is known yet, and bounds are wide: web/shop-0, web/shop-2, web/shop-3, web/shop-4, web/shop-5\n", conditions())
 		}
 	}
 	report.Items[1].Status.Conditions = []vpav1.VerticalPodAutoscalerCondition{{Type: vpav1.NoPodsMatched, Status: corev1.ConditionTrue}}
-	require.Equal(t, "\nweb/shop-1: NoPodsMatched=True\nLowConfidence: little usage is known yet, and bounds are wide: web/shop-0, web/shop-2, web/shop-3, web/shop-4, web/shop-5, …\n", told())
+	require.Equal(t, "\nweb/shop-1: NoPodsMatched=True\nLowConfidence: little usage is known yet, and bounds are wide: web/shop-0, web/shop-2, web/shop-3, web/shop-4, web/shop-5, …\n", conditions())
 }
 
 func overlayOf(name, mode, margin string) string {
@@ -192,9 +192,9 @@ func TestFilesAreRecommendedWhatAClusterIs(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("usage.csv", []byte(usage.String()), 0o600))
-	out, told, err := run(manifests.String(), "recommend", "-f", "-", "--usage", "usage.csv", "-o", "json", "--recommendation-min-samples=0")
+	out, stderr, err := run(manifests.String(), "recommend", "-f", "-", "--usage", "usage.csv", "-o", "json", "--recommendation-min-samples=0")
 	require.NoError(t, err)
-	require.Empty(t, told)
+	require.Empty(t, stderr)
 	var report simulate.Recommendations
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	got := map[string]string{}
@@ -218,8 +218,8 @@ func TestAMonthOfUsageIsReadQuickly(t *testing.T) {
 	require.Less(t, time.Since(begin), 5*time.Second, "it should take a tenth of a second")
 }
 
-// TestAFieldWithATypingErrorIsTold: a bound that is none would go unseen.
-func TestAFieldWithATypingErrorIsTold(t *testing.T) {
+// TestAFieldWithATypingErrorIsReported: a bound that is none would go unseen.
+func TestAFieldWithATypingErrorIsReported(t *testing.T) {
 	file := write(t, t.TempDir(), "typo.yaml", strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {resourcePolicy: {containerPolicies: [{containerName: app, maxAlowed: {memory: 1Gi}}]}, ", 1))
 	out, err := celvpa(t, "recommend", "-f", file)
 	require.ErrorIs(t, err, errNo)

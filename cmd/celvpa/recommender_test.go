@@ -9,20 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHazard24FlagsThatDoNothingAreTold: UPSTREAM.md Appendix B 24. That the default of --metric-for-pod-labels can work is
+// TestHazard24FlagsThatDoNothingAreReported: UPSTREAM.md Appendix B 24. That the default of --metric-for-pod-labels can work is
 // tested with the history it reads.
-func TestHazard24FlagsThatDoNothingAreTold(t *testing.T) {
+func TestHazard24FlagsThatDoNothingAreReported(t *testing.T) {
 	for _, tt := range []struct {
 		args  string
-		told  string // empty = nothing
+		want  string // empty = nothing
 		fails string
 	}{
 		{args: ""},
 		{args: "--storage=checkpoint"},
 		{args: "--storage=prometheus"},
-		{args: "--storage=promteheus", told: `"--storage has an unknown value; checkpoints are used, as upstream does" "error"=null "given"="promteheus"`},
+		{args: "--storage=promteheus", want: `"--storage has an unknown value; checkpoints are used, as upstream does" "error"=null "given"="promteheus"`},
 		{args: "--min-checkpoints=10"},
-		{args: "--min-checkpoints=20", told: "--min-checkpoints is ignored"},
+		{args: "--min-checkpoints=20", want: "--min-checkpoints is ignored"},
 		{args: "--update-worker-count=0", fails: "--update-worker-count is 0; it must be at least 1"},
 		{args: "--bounds-tolerance=0.01"},
 		{args: "--bounds-tolerance=1", fails: `invalid argument "1" for "--bounds-tolerance" flag: it must be a number of at least 0 and less than 1, such as 0.01`},
@@ -39,18 +39,18 @@ func TestHazard24FlagsThatDoNothingAreTold(t *testing.T) {
 			require.EqualError(t, err, tt.fails)
 			continue
 		}
-		var told []string
-		err := o.recommender.check(funcr.New(func(_, text string) { told = append(told, text) }, funcr.Options{}))
+		var logged []string
+		err := o.recommender.check(funcr.New(func(_, text string) { logged = append(logged, text) }, funcr.Options{}))
 		if tt.fails != "" {
 			require.EqualError(t, err, tt.fails)
 			continue
 		}
 		require.NoError(t, err, tt.args)
-		if tt.told == "" {
-			require.Empty(t, told, tt.args)
+		if tt.want == "" {
+			require.Empty(t, logged, tt.args)
 			continue
 		}
-		require.Len(t, told, 1, tt.args)
-		require.Contains(t, told[0], tt.told)
+		require.Len(t, logged, 1, tt.args)
+		require.Contains(t, logged[0], tt.want)
 	}
 }

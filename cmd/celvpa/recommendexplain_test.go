@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExplainTellsHowMemoryIsRemembered: which window counts and whose it is, and what each OOM came to count as (AEP-8026).
-func TestExplainTellsHowMemoryIsRemembered(t *testing.T) {
+// TestExplainShowsHowMemoryIsRemembered: which window counts and whose it is, and what each OOM came to count as (AEP-8026).
+func TestExplainShowsHowMemoryIsRemembered(t *testing.T) {
 	t.Chdir(t.TempDir())
 	policy := "resourcePolicy: {containerPolicies: [{containerName: app, oomBumpUpRatio: 1.5, oomMinBumpUp: 0, memoryAggregationInterval: 12h}]}, "
 	require.NoError(t, os.WriteFile("shop.yaml", []byte(strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {"+policy, 1)+deploymentOf("shop", "app", "quiet")), 0o600))

@@ -131,9 +131,9 @@ func requireSARIF(t *testing.T, text string) sarifLog {
 
 // TestAReportSaysThatInputIsMissing, because no findings would mean that all is well.
 func TestAReportSaysThatInputIsMissing(t *testing.T) {
-	out, told, err := run("", "validate", "-f", "missing.yaml", "-o", "sarif")
+	out, stderr, err := run("", "validate", "-f", "missing.yaml", "-o", "sarif")
 	require.ErrorContains(t, err, "cannot read missing.yaml")
-	require.Empty(t, told)
+	require.Empty(t, stderr)
 	requireSARIF(t, out)
 	require.Contains(t, out, `"executionSuccessful": false`)
 }

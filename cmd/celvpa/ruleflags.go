@@ -20,7 +20,7 @@ type ruleOptions struct {
 	points   []string // that are compiled; none = all
 	compile  compileFunc
 	params   paramFlags
-	fault    error // of the shipped rules, told when a command runs
+	fault    error // of the shipped rules, reported when a command runs
 }
 
 // add gives a command the flags of rules, and of all their parameters.

@@ -59,7 +59,7 @@ func TestPointsArePrintedFromTheRegistry(t *testing.T) {
 	require.Contains(t, out, "When no row holds, or one fails: `Skip`.")
 }
 
-func TestLintTellsErrorsAndFindings(t *testing.T) {
+func TestLintReportsErrorsAndFindings(t *testing.T) {
 	t.Parallel()
 	out, err := celvpa(t, "rules", "lint", "../../rules")
 	require.NoError(t, err, out)
@@ -121,7 +121,7 @@ kind: Namespace
 metadata: {name: payments}
 `
 
-func TestDiffTellsInWordsWhatAnOverlayWouldChange(t *testing.T) {
+func TestDiffSaysInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	t.Parallel()
 	dir, vpa := t.TempDir(), write(t, t.TempDir(), "vpa.yaml", goldVPA)
 	write(t, dir, "payments.yaml", headroom)
@@ -157,7 +157,7 @@ func TestDiffTellsInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	require.ErrorContains(t, err, "none: no such file or directory; name a folder or file of rules, or write shipped for the rules of the program alone")
 }
 
-// TestRenderedRulesMeanTheSame loads what render prints and finds nothing to tell.
+// TestRenderedRulesMeanTheSame loads what render prints and finds no difference.
 func TestRenderedRulesMeanTheSame(t *testing.T) {
 	out, err := celvpa(t, "rules", "render")
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestRenderedRulesMeanTheSame(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
-func TestDiffTellsEveryKindOfChange(t *testing.T) {
+func TestDiffReportsEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ file, from, to, want string }{
 		{"container-caps.yaml", "now[resource] < policy.minAllowed[resource]", "now[resource] <= policy.minAllowed[resource]", "container-caps/policy/min-allowed: when resource in policy.minAllowed && resource in now"},
@@ -193,7 +193,7 @@ func TestDiffTellsEveryKindOfChange(t *testing.T) {
 	}
 }
 
-func TestDiffTellsWhichAnswersChange(t *testing.T) {
+func TestDiffReportsWhichAnswersChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "payments.yaml", headroom)

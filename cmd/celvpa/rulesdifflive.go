@@ -89,12 +89,12 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 	if err != nil {
 		return err
 	}
-	told := newProgress(cmd.ErrOrStderr(), p.form == "json" || p.form == "yaml")
-	defer told.end()
-	set, notes, unread := d.read(cmd, told)
+	display := newProgress(cmd.ErrOrStderr(), p.form == "json" || p.form == "yaml")
+	defer display.end()
+	set, notes, unread := d.read(cmd, display)
 	cluster, unloaded := simulate.Load(set, inForce.book, simulate.At(now))
-	result, unusable := cluster.Compare(cmd.Context(), after, d.halfLives, told.tell)
-	told.end()
+	result, unusable := cluster.Compare(cmd.Context(), after, d.halfLives, display.count)
+	display.end()
 	if len(tried) > 0 {
 		notes = append(notes, "the candidate counts as enforced, whatever its mode: "+strings.Join(tried, ", "))
 	}
@@ -116,12 +116,12 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 }
 
 // read reads the cluster, or what stands for it.
-func (d *liveDiff) read(cmd *cobra.Command, told *progress) (*manifests.Set, []string, error) {
+func (d *liveDiff) read(cmd *cobra.Command, display *progress) (*manifests.Set, []string, error) {
 	if len(d.files) > 0 {
 		set, err := manifests.Read(d.files, cmd.InOrStdin())
 		return set, nil, err
 	}
-	d.cluster.watch = told.tell
+	d.cluster.watch = display.count
 	return d.cluster.readAll(cmd.Context())
 }
 

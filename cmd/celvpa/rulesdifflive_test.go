@@ -14,7 +14,7 @@ import (
 )
 
 // diffLive compares with a candidate on the example of a cluster.
-func diffLive(t *testing.T, candidate string, more ...string) (out, told string, err error) {
+func diffLive(t *testing.T, candidate string, more ...string) (out, stderr string, err error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "candidate.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(candidate), 0o600))
@@ -24,9 +24,9 @@ func diffLive(t *testing.T, candidate string, more ...string) (out, told string,
 const twoCores = "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: two-cores}\nspec: {change: [{params: {containerMaxAllowed.cpu: 2}}]}\n"
 
 func TestACandidateIsComparedByWhatItDoes(t *testing.T) {
-	out, told, err := diffLive(t, twoCores, "-o", "json")
+	out, stderr, err := diffLive(t, twoCores, "-o", "json")
 	require.NoError(t, err)
-	require.Equal(t, []string{"recommendations by both sets of rules are computed from checkpoints, which hold neither the memory windows that are open nor usage since they were written"}, notesIn(told))
+	require.Equal(t, []string{"recommendations by both sets of rules are computed from checkpoints, which hold neither the memory windows that are open nor usage since they were written"}, notesIn(stderr))
 	var got struct {
 		Items []struct {
 			VPA      string
@@ -93,27 +93,27 @@ func TestWhatCannotBeComparedIsRefusedWithTheReason(t *testing.T) {
 	require.EqualError(t, err, "--output is wide, which is for --live; use table, json or yaml")
 }
 
-func TestProgressIsToldNowAndThen(t *testing.T) {
+func TestProgressIsShownNowAndThen(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, false)
-	p.tell("reading", 1, 0)
-	require.Empty(t, out.String(), "what ends soon tells nothing")
+	p.count("reading", 1, 0)
+	require.Empty(t, out.String(), "what ends soon shows nothing")
 	p.next = time.Time{}
-	p.tell("reading", 500, 0)
-	p.tell("reading", 1000, 0)
+	p.count("reading", 500, 0)
+	p.count("reading", 1000, 0)
 	p.next = time.Time{}
-	p.tell("planning", 3, 9)
+	p.count("planning", 3, 9)
 	p.end()
 	require.Equal(t, "celvpa: reading: 500\ncelvpa: planning: 3 of 9\n", out.String())
 
 	out.Reset()
 	p = newProgress(&out, true)
 	p.next = time.Time{}
-	p.tell("reading", 1, 0)
+	p.count("reading", 1, 0)
 	require.Empty(t, out.String(), "standard output is for a program")
 
 	p.terminal, p.quiet = true, false
-	p.tell("reading", 1, 2)
+	p.count("reading", 1, 2)
 	p.end()
 	require.Equal(t, "\r\x1b[Kcelvpa: reading: 1 of 2\r\x1b[K", out.String())
 }

@@ -44,7 +44,7 @@ func TestOfflineCommandsEndOnTheFirstSignal(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
 				_, err = in.Write(bytes.Repeat([]byte("# more than a pipe holds\n"), 20_000))
-				require.NoError(t, err, "it reads, so it has begun")
+				require.NoError(t, err, "it reads, so it has started")
 				require.NoError(t, cmd.Process.Signal(signal))
 				select {
 				case <-ended:

@@ -128,8 +128,8 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	told := newProgress(cmd.ErrOrStderr(), o.to == manifests.Stdin)
-	sources, err := o.history.sources(cmd, time.Now().UTC(), times{}, told)
+	display := newProgress(cmd.ErrOrStderr(), o.to == manifests.Stdin)
+	sources, err := o.history.sources(cmd, time.Now().UTC(), times{}, display)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 	ctx, usual := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer usual()
 	context.AfterFunc(ctx, usual) // the second signal ends it at once
-	watch := func(done, of int64) { told.tell("reading usage", int(done), int(of)) }
+	watch := func(done, of int64) { display.count("reading usage", int(done), int(of)) }
 	var result snapshot.Result
 	path, unreadUsage, err := o.write(ctx, cmd.OutOrStdout(), func(to io.Writer) (bool, error) {
 		var complete bool
@@ -156,7 +156,7 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 		}
 		return complete, err
 	})
-	told.end()
+	display.end()
 	printNotes(cmd, result.Notes)
 	if path != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "celvpa: %s: %s and %s of usage\n", path, simulate.Counted(result.Objects, "object"), simulate.Counted(int(result.Points), "point"))

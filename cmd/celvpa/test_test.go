@@ -142,7 +142,7 @@ func TestTablesThatCannotRunAreNotAFailedTest(t *testing.T) {
 	}{
 		{"bad YAML", []string{bad}, bad + `:7:5: RuleTest bad: row "a" has no expect`},
 		{"no file", []string{filepath.Join(dir, "none.yaml")}, "none.yaml: no such file"},
-		{"all is told", []string{bad, filepath.Join(dir, "none.yaml")}, "none.yaml: no such file"},
+		{"all is reported", []string{bad, filepath.Join(dir, "none.yaml")}, "none.yaml: no such file"},
 		{"no tables", []string{t.TempDir()}, "holds no test tables"},
 		{"rules instead of tables", []string{"../../rules/requests.yaml"}, "../../rules/requests.yaml:3:18: RuleSet requests: only documents of kind RuleTest are read here; name the folder of the rules with --rules-dir"},
 		{"rules that do not compile", []string{fine, "--rules-dir", ownRules(t, "requests.yaml", `"recommended[resource]"}`, `"recomended[resource]"}`)}, "undeclared reference to 'recomended'"},

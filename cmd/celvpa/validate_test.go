@@ -14,7 +14,7 @@ const plain = "apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nm
 
 const gateOff = "  spec.updatePolicy.updateMode: update mode InPlace is behind a feature gate: start celvpa with --feature-gates=InPlace=true, or use InPlaceOrRecreate (rule vpa-gates/in-place)\n"
 
-// TestManifestsAreJudged: a case is told by its error, none, errNo or what could not be done, and by what is printed.
+// TestManifestsAreJudged: a case is given by its error, none, errNo or what could not be done, and by what is printed.
 func TestManifestsAreJudged(t *testing.T) {
 	t.Chdir("testdata/validate")
 	for name, tt := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAVPAThatIsThereTwiceIsOne where both mean the same. That with a recommendation counts, and the last of several; what
-// counts is told by the CPU that a pod of its target is given.
+// counts is shown by the CPU that a pod of its target is given.
 func TestAVPAThatIsThereTwiceIsOne(t *testing.T) {
 	plain := vpaOf("Deployment", "shop")
 	known := recommends("Deployment", "shop")
@@ -44,7 +44,7 @@ func TestAVPAThatIsThereTwiceIsOne(t *testing.T) {
 		"namesakes in two namespaces":                {text: known + strings.Replace(bounded(plain, "1"), "namespace: web", "namespace: away", 1), cpu: "500m", note: "Deployment away/shop, the target of VerticalPodAutoscaler away/shop, is not in the manifests, and no pod belongs to it; add its manifest with -f"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report, told, err := admittedFrom(t, tt.text+deploymentOf("shop", "app"))
+			report, stderr, err := admittedFrom(t, tt.text+deploymentOf("shop", "app"))
 			if tt.fails == "" {
 				require.NoError(t, err)
 			} else {
@@ -59,7 +59,7 @@ func TestAVPAThatIsThereTwiceIsOne(t *testing.T) {
 			} else {
 				require.Contains(t, text, "cpu: "+tt.cpu)
 			}
-			notes, _, _ := strings.Cut(told, "\npod ")
+			notes, _, _ := strings.Cut(stderr, "\npod ")
 			require.Equal(t, tt.note, strings.TrimSuffix(strings.TrimPrefix(notes, "celvpa: "), "\n"))
 		})
 	}
