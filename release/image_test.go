@@ -31,8 +31,8 @@ func TestTheImagesRun(t *testing.T) {
 	s, built := celvpa(t)
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
-	var told bytes.Buffer
-	r := &release{source: s, repository: strings.TrimPrefix(server.URL, "http://") + "/team", log: &told, programs: map[platform]*program{host: built}}
+	var logged bytes.Buffer
+	r := &release{source: s, repository: strings.TrimPrefix(server.URL, "http://") + "/team", log: &logged, programs: map[platform]*program{host: built}}
 	require.NoError(t, r.push(t.Context(), []platform{host}, true))
 
 	var layers []v1.Hash
@@ -45,7 +45,7 @@ func TestTheImagesRun(t *testing.T) {
 			require.NoError(t, validate.Index(index))
 			digest, err := index.Digest()
 			require.NoError(t, err)
-			require.Contains(t, told.String(), "pushed "+r.reference(k)+"@"+digest.String()+"\n")
+			require.Contains(t, logged.String(), "pushed "+r.reference(k)+"@"+digest.String()+"\n")
 
 			image, err := remote.Image(reference, remote.WithPlatform(v1.Platform{OS: host.os, Architecture: host.arch}))
 			require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 )
 
-// Regression: mistakes in manifests were told in Go: "json: cannot unmarshal string into Go struct field
+// Regression: mistakes in manifests were reported in terms of Go: "json: cannot unmarshal string into Go struct field
 // DeploymentSpec.spec.replicas of type int32", and without the index in lists.
 func TestValuesOfAnotherTypeAreNamedInTheWordsOfYAML(t *testing.T) {
 	pod := func() any { return &corev1.Pod{} }

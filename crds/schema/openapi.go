@@ -48,7 +48,7 @@ func (o *Objects) Check(object, old map[string]any) []Fault {
 			errs = append(errs, listtype.ValidateListSetsAndMaps(nil, o.root, now)...)
 		}
 	}
-	out := told(errs)
+	out := faultsOf(errs)
 	for _, path := range unknown {
 		out = append(out, Fault{
 			Field: path, Reason: metav1.CauseTypeFieldValueNotSupported, Unknown: true,
@@ -79,9 +79,9 @@ func metadataErrors(object map[string]any) field.ErrorList {
 // generatedFrom is how much of generateName an API server makes a name from.
 const generatedFrom = 58
 
-// told sorts errors by field and drops noise: for a wrong type, the validator also reports an enum
+// faultsOf sorts errors by field and drops noise: for a wrong type, the validator also reports an enum
 // mismatch, and no matching alternative without naming a field.
-func told(errs field.ErrorList) (out []Fault) {
+func faultsOf(errs field.ErrorList) (out []Fault) {
 	mistyped := map[string]bool{}
 	for _, err := range errs {
 		mistyped[err.Field] = mistyped[err.Field] || err.Type == field.ErrorTypeTypeInvalid

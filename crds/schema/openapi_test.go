@@ -54,7 +54,7 @@ func TestWhatAnAPIServerFindsWrongIsReported(t *testing.T) {
 			before := vpa(t, tt.spec)
 			found := objects.Check(object, nil)
 			require.NotEmpty(t, found)
-			require.True(t, len(found) == 1 || found[1].Unknown, "one mistake is told once: %v", found)
+			require.True(t, len(found) == 1 || found[1].Unknown, "one mistake is reported once: %v", found)
 			require.Equal(t, "spec."+tt.field, found[0].Field)
 			require.Equal(t, tt.reason, found[0].Reason)
 			require.Contains(t, found[0].Message, tt.message)

@@ -57,14 +57,14 @@ func TestUnreadablePartsOfAStoredObjectAreReported(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(stored(tt.spec, tt.status)), &v))
 			require.Equal(t, "ns/v u b", v.Namespace+"/"+v.Name+" "+string(v.UID)+" "+v.Labels["a"])
 			require.Equal(t, "VerticalPodAutoscaler", v.Kind)
-			for _, told := range []struct{ want, got string }{{tt.wantSpec, v.SpecUnreadable}, {tt.wantStatus, v.StatusUnreadable}} {
-				if told.want == "" {
-					require.Empty(t, told.got)
+			for _, problem := range []struct{ want, got string }{{tt.wantSpec, v.SpecUnreadable}, {tt.wantStatus, v.StatusUnreadable}} {
+				if problem.want == "" {
+					require.Empty(t, problem.got)
 					continue
 				}
-				require.True(t, strings.HasPrefix(told.got, told.want), told.got)
-				require.Greater(t, len(told.got), len(told.want), "it says why")
-				require.Contains(t, v.Unreadable(), told.got)
+				require.True(t, strings.HasPrefix(problem.got, problem.want), problem.got)
+				require.Greater(t, len(problem.got), len(problem.want), "it says why")
+				require.Contains(t, v.Unreadable(), problem.got)
 			}
 			require.Equal(t, tt.wantSpec+tt.wantStatus == "", v.Unreadable() == "")
 			require.Equal(t, tt.targetless, v.Spec.TargetRef == nil)
@@ -158,14 +158,14 @@ func TestReadingIntoAnObjectForgetsWhatItWas(t *testing.T) {
 }
 
 func TestFieldsWithATypingErrorAreNamed(t *testing.T) {
-	told := func(text string) (out []string) {
+	unknown := func(text string) (out []string) {
 		for _, err := range Unknown([]byte(text)) {
 			out = append(out, err.Error())
 		}
 		return out
 	}
 	require.Equal(t, []string{`unknown field "spec.resourcePolicy.containerPolicies[0].maxAlowed"`},
-		told(`{"spec":{"resourcePolicy":{"containerPolicies":[{"containerName":"a","maxAlowed":{"cpu":"1"}}]}}}`))
-	require.Empty(t, told(`{"metadata":{"name":"a"},"spec":{"updatePolicy":{"updateMode":"Off"}},"status":{}}`))
-	require.Empty(t, told(`{"spec":7}`), "that is for Decode to say")
+		unknown(`{"spec":{"resourcePolicy":{"containerPolicies":[{"containerName":"a","maxAlowed":{"cpu":"1"}}]}}}`))
+	require.Empty(t, unknown(`{"metadata":{"name":"a"},"spec":{"updatePolicy":{"updateMode":"Off"}},"status":{}}`))
+	require.Empty(t, unknown(`{"spec":7}`), "that is for Decode to say")
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// dashboard is what a maintainer changes; json adds what Grafana wants to be told in every panel.
+// dashboard is what a maintainer changes; json adds what Grafana requires in every panel.
 type dashboard struct {
 	name        string // of its file; its uid is celvpa-name
 	title       string
