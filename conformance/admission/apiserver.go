@@ -80,8 +80,8 @@ type Verdict struct {
 
 // Judge judges a new object or an update. Pass objects as returned by Decoded.
 func (s *APIServer) Judge(object, old map[string]any) Verdict {
-	told := &warnings{}
-	ctx := warning.WithWarningRecorder(context.Background(), told)
+	recorder := &warnings{}
+	ctx := warning.WithWarningRecorder(context.Background(), recorder)
 	now := runtime.DeepCopyJSON(object)
 	delete(now, "status") // a subresource
 	errs := metadataErrors(now)
@@ -113,7 +113,7 @@ func (s *APIServer) Judge(object, old map[string]any) Verdict {
 			out.Structure = append(out.Structure, err)
 		}
 	}
-	for _, text := range *told {
+	for _, text := range *recorder {
 		where, _, _ := strings.Cut(text, ": ")
 		out.Warned = append(out.Warned, RuleOf(text)+"@"+where)
 	}

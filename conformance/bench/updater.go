@@ -105,7 +105,7 @@ func (u *updaters) measure(ctx context.Context, p program, trial string) ([]valu
 }
 
 // watchDelay is how late the watch may deliver the changes of a cycle of so many seconds: an API
-// server at its limit is slow. After a cycle that took its whole minute the next one has begun.
+// server at its limit is slow. After a cycle that took its whole minute the next one has started.
 func watchDelay(cycle float64) time.Duration {
 	if cycle > 55 {
 		return 0

@@ -18,7 +18,7 @@ func TestTableOfWritesCountsWhatEachRowTook(t *testing.T) {
 	for i := range 100 {
 		row.took = append(row.took, time.Duration(100-i)*time.Millisecond) // not in order
 	}
-	silent := row // of an API server whose metrics do not tell
+	silent := row // of an API server whose metrics do not say
 	silent.after.updates = silent.before.updates
 	var text strings.Builder
 	require.NoError(t, tabulate(&text, "a title", []writeRow{row, silent}))

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Proxy is an HTTPS server on loopback that forwards all requests to an API server until it is told to do something else. It
+// Proxy is an HTTPS server on loopback that forwards all requests to an API server until it is set to do something else. It
 // speaks HTTP/2, and is safe for concurrent use.
 type Proxy struct {
 	address     string // host:port, the same before and after an outage

@@ -39,7 +39,7 @@ func TestTheAuditLogIsReadAsItGrowsAndWhenItMoves(t *testing.T) {
 
 	write(line("c"))
 	require.NoError(t, os.Rename(log, filepath.Join(dir, "audit-2026-01-31.log")))
-	require.Equal(t, []string{"c 201"}, read(), "the next log has not begun")
+	require.Equal(t, []string{"c 201"}, read(), "the next log has not started")
 	write(line("d"))
 	require.Equal(t, []string{"d 201"}, read())
 

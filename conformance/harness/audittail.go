@@ -55,7 +55,7 @@ func (t *AuditTail) moved() (bool, error) {
 		return false, err
 	}
 	now, err := os.Stat(t.path)
-	if errors.Is(err, fs.ErrNotExist) { // moved, and the next one has not begun
+	if errors.Is(err, fs.ErrNotExist) { // moved, and the next one has not started
 		return false, nil
 	}
 	return err == nil && !os.SameFile(open, now), err

@@ -59,7 +59,7 @@ func (c *Cluster) Publish(ctx context.Context, namespace, name, port, address st
 	}
 	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, where.Addr().String(), []corev1.PodIP{{IP: where.Addr().String()}}
 	if err := c.Status().Update(ctx, pod); err != nil {
-		return fmt.Errorf("publishing %s: telling that pod %s/%s runs: %w", address, namespace, name, err)
+		return fmt.Errorf("publishing %s: reporting that pod %s/%s runs: %w", address, namespace, name, err)
 	}
 	return nil
 }

@@ -226,15 +226,15 @@ func offline(t *testing.T, gates, pod string, written []string) admitItem {
 	file := filepath.Join(t.TempDir(), "all.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(written, "\n---\n")), 0o600))
 	cmd := exec.CommandContext(t.Context(), program, "admit", "-f", file, "-o", "json", "--feature-gates="+gates)
-	var out, tell bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &tell
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 {
-		require.NoError(t, err, tell.String())
+		require.NoError(t, err, stderr.String())
 	}
 	var report struct {
 		Items []admitItem `json:"items"`
 	}
-	require.NoError(t, json.Unmarshal(out.Bytes(), &report), tell.String())
+	require.NoError(t, json.Unmarshal(out.Bytes(), &report), stderr.String())
 	i := slices.IndexFunc(report.Items, func(item admitItem) bool { return item.Pod == pod }) // and not that of the template
 	require.GreaterOrEqual(t, i, 0, out.String())
 	return report.Items[i]

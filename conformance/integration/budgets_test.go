@@ -145,15 +145,15 @@ func podsThatComeBackUnchanged(t *testing.T) {
 	deployed(t, ns, "web", 2, small)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	u := startUpdater(t, ns)
-	told := func() *vpav1.VerticalPodAutoscalerCondition {
+	noEffect := func() *vpav1.VerticalPodAutoscalerCondition {
 		v := &vpav1.VerticalPodAutoscaler{}
 		require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "web"}, v))
 		return condition(v, "UpdatesHaveNoEffect")
 	}
-	eventually(t, 40*time.Second, "the condition", func(context.Context) (bool, error) { return told() != nil, nil })
-	require.Equal(t, corev1.ConditionTrue, told().Status)
-	require.Equal(t, "update/successors-unchanged", told().Reason)
-	require.Contains(t, told().Message, "replacement pods of Deployment web keep the resources of the evicted ones")
+	eventually(t, 40*time.Second, "the condition", func(context.Context) (bool, error) { return noEffect() != nil, nil })
+	require.Equal(t, corev1.ConditionTrue, noEffect().Status)
+	require.Equal(t, "update/successors-unchanged", noEffect().Reason)
+	require.Contains(t, noEffect().Message, "replacement pods of Deployment web keep the resources of the evicted ones")
 	requireEvent(t, ns, "UpdatesHaveNoEffect", "update/successors-unchanged")
 	sent := u.requests.of("eviction", "web")
 	u.cycles(2)
@@ -162,7 +162,7 @@ func podsThatComeBackUnchanged(t *testing.T) {
 	require.LessOrEqual(t, sent, 5, "three, and those that were under way when the third came back")
 
 	setMode(t, ns, "web", "Off")
-	eventually(t, 20*time.Second, "the condition to be gone", func(context.Context) (bool, error) { return told() == nil, nil })
+	eventually(t, 20*time.Second, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
 }
 
 // forgotten is a namespace that the webhook does not serve.

@@ -24,7 +24,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"a custom controller is followed to its pods": aCustomControllerIsFollowedToItsPods,
 			"the first pod of a custom kind is changed":   theFirstPodOfACustomKindIsChanged,
 			"an overlay is audited, then enforced":        anOverlayIsAuditedThenEnforced,
-			"a candidate changes what was foretold":       aCandidateChangesWhatWasForetold,
+			"a candidate changes what the diff predicts":  aCandidateChangesWhatTheDiffPredicts,
 			"one overlay on a shared setting":             oneOverlayOnASharedSettingMovesEveryRule,
 			"a pinned pipeline is used":                   aPinnedPipelineIsUsed,
 			"ignored namespaces are not served":           ignoredNamespacesAreNotServed,

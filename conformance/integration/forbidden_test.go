@@ -87,7 +87,7 @@ func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 	eventually(t, 60*time.Second, "the end of the checkpoint", func(ctx context.Context) (bool, error) { return checkpoints(ctx) == 0, nil })
 	a.usesAllItMay(t, map[string]string{
 		"patch events":                "an event about who leads that is repeated is counted up",
-		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is told by events",
+		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is reported by events",
 		"get verticalpodautoscalercheckpoints.autoscaling.k8s.io": "one that another process wrote meanwhile is read before it is replaced",
 		"patch ruleoverlays.rules.celvpa.dev/status":              "there may be no RuleOverlay in this cluster, or another recommender has written its condition",
 		"list *.external.metrics.k8s.io":                          "for --use-external-metrics: externalMetricsAreRecommendedFrom",
@@ -150,7 +150,7 @@ func TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds(t *testing.T) {
 	})
 	other := registering(t, flags...) // finds the registration of the first
 	a.usesAllItMay(t, map[string]string{
-		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is told by events",
+		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is reported by events",
 	})
 	for _, one := range []*harness.Log{r, other} {
 		neverForbidden(t, one.Lines())

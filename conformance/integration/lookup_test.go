@@ -74,7 +74,7 @@ func aTargetThatCannotBeReadKeepsItsRecommendation(t *testing.T) {
 	require.NoError(t, cluster.Status().Update(t.Context(), v))
 
 	r := startRecommender(t, ns)
-	eventually(t, 30*time.Second, "the failure to be told", func(ctx context.Context) (bool, error) {
+	eventually(t, 30*time.Second, "the failure to be reported", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, keyOf(v), v)
 		c := condition(v, vpav1.ConfigUnsupported)
 		return c != nil && c.Status == corev1.ConditionTrue && containsText(c.Message, "Cannot read targetRef") && containsText(c.Message, "conversion webhook"), err

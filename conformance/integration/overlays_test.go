@@ -45,7 +45,7 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 		}
 		return cpu, rules
 	}
-	eventually(t, 90*time.Second, "an event that tells what the overlay would change", func(ctx context.Context) (bool, error) {
+	eventually(t, 90*time.Second, "an event that says what the overlay would change", func(ctx context.Context) (bool, error) {
 		var events eventsv1.EventList
 		if err := cluster.List(ctx, &events, client.InNamespace(ns)); err != nil {
 			return false, err

@@ -103,7 +103,7 @@ func thePlanIsWhatTheUpdaterDoes(t *testing.T) {
 		switch did, decided := done[pod]; {
 		case !decided && !strings.HasPrefix(as, "Skip "):
 			differ = append(differ, pod+": planned "+as+", and nothing was decided")
-		case did == "Wait update/boosted": // by whom: the plan tells more
+		case did == "Wait update/boosted": // by whom: the plan says more
 			require.Equal(t, "Wait unboost/not-over", as)
 		case decided && did != as:
 			differ = append(differ, pod+": planned "+as+", decided "+did)
@@ -147,9 +147,9 @@ func manifestsOf(t *testing.T, ns string) string {
 func planOf(t *testing.T, ns string, flags ...string) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"plan", "-o", "json", updaterGates}, flags...)...)
-	var out, tell bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &tell
-	require.NoError(t, cmd.Run(), tell.String())
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	require.NoError(t, cmd.Run(), stderr.String())
 	var report struct {
 		Items []struct{ Pod, Action, Rule string } `json:"items"`
 	}

@@ -246,24 +246,24 @@ var aboutLimitRange = regexp.MustCompile(`(?:minimum|maximum) (cpu|memory) usage
 // request and limit has only its containers scaled, by the sum of their requests. Any other refusal
 // is a bug.
 func (c *fuzzedPod) explain(err error, gated bool) string {
-	excuse := ""
+	reason := ""
 	for _, found := range aboutLimitRange.FindAllStringSubmatch(err.Error(), -1) {
 		resource, of := corev1.ResourceName(found[1]), found[2]
 		switch {
 		case c.bounded():
-			excuse = "a LimitRange refuses what a policy asks for"
+			reason = "a LimitRange refuses what a policy asks for"
 		case gated && c.boosted():
-			excuse = "a LimitRange refuses what a boost asks for"
+			reason = "a LimitRange refuses what a boost asks for"
 		case of == "Pod" && !(gated && c.whole(resource)):
-			excuse = "a LimitRange refuses what containers ask for together"
+			reason = "a LimitRange refuses what containers ask for together"
 		default:
 			return refusedRange
 		}
 	}
-	if excuse == "" {
+	if reason == "" {
 		return refusedRange
 	}
-	return excuse
+	return reason
 }
 
 // bounded: a policy has a minimum or a maximum.

@@ -62,9 +62,9 @@ func containersThatShareAreGivenNoDefaults(t *testing.T) {
 	}
 }
 
-// annotationsTellWhatIsTrue: after a resize they no longer say what admission set.
-func annotationsTellWhatIsTrue(t *testing.T) {
-	ns := namespace(t, "up-tell")
+// annotationsDescribeTheResize, and no longer say what admission set.
+func annotationsDescribeTheResize(t *testing.T) {
+	ns := namespace(t, "up-annotated")
 	before := deployed(t, ns, "web", 2, ofItsOwn)
 	for _, p := range before {
 		admitted := `{"metadata":{"annotations":{"vpaUpdates":"Pod resources updated by old: pod: memory capped to fit Max in pod LimitRange, memory request","vpaObservedContainers":"a, b","others":"x"}}}`

@@ -192,7 +192,7 @@ const upstreamsStart = "--recommendation-min-samples=0"
 // nothingKnown waits until a VPA reports that it has no recommendation for lack of usage.
 func nothingKnown(t *testing.T, ns, name, container string) {
 	t.Helper()
-	eventually(t, 60*time.Second, "VPA "+ns+"/"+name+" to tell that nothing is known of "+container, func(ctx context.Context) (bool, error) {
+	eventually(t, 60*time.Second, "VPA "+ns+"/"+name+" to report that nothing is known of "+container, func(ctx context.Context) (bool, error) {
 		var v vpav1.VerticalPodAutoscaler
 		if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &v); err != nil {
 			return false, err

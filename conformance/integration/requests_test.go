@@ -30,7 +30,7 @@ type requests struct {
 
 	mu      sync.Mutex
 	late    time.Duration               // before what was done to a pod is answered
-	hold    chan struct{}               // until it is closed nothing is told of pods; nil = all is
+	hold    chan struct{}               // until it is closed no events of pods are sent; nil = all are
 	seen    map[string]int              // by "resize name" and "eviction name"
 	refused map[string][]*metav1.Status // what such requests are answered instead, one after the other, by "resize" and "eviction"
 }

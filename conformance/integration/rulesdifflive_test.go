@@ -18,10 +18,10 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// aCandidateChangesWhatWasForetold: rules diff --live computes from real checkpoints what the
+// aCandidateChangesWhatTheDiffPredicts: rules diff --live computes from real checkpoints what the
 // recommender then writes, to the digit.
-func aCandidateChangesWhatWasForetold(t *testing.T) {
-	ns := namespace(t, "it-foretold")
+func aCandidateChangesWhatTheDiffPredicts(t *testing.T) {
+	ns := namespace(t, "it-predicted")
 	create(t, steady(ns, "web", 1), vpa(ns, "web", vpav1.UpdateModeInitial))
 	recommended(t, ns, "web")
 	for uid, pod := range running(t, ns, 1) { // its memory window ends, and gets into the checkpoint
@@ -41,7 +41,7 @@ func aCandidateChangesWhatWasForetold(t *testing.T) {
 
 	overlay := &rulesv1alpha1.RuleOverlay{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rulesv1alpha1.GroupVersion.String(), Kind: "RuleOverlay"},
-		ObjectMeta: metav1.ObjectMeta{Name: "foretold"},
+		ObjectMeta: metav1.ObjectMeta{Name: "predicted"},
 		Spec: rulesv1alpha1.RuleOverlaySpec{
 			Match:  &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}},
 			Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"estimate.marginFraction": {Raw: []byte("0.5")}}}},
@@ -50,12 +50,12 @@ func aCandidateChangesWhatWasForetold(t *testing.T) {
 	candidate := map[string]any{"apiVersion": overlay.APIVersion, "kind": overlay.Kind, "metadata": map[string]any{"name": overlay.Name}, "spec": overlay.Spec}
 	text, err := yaml.Marshal(candidate)
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "foretold.yaml")
+	file := filepath.Join(t.TempDir(), "predicted.yaml")
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 	ended := runToEnd("rules", "diff", "--live", file, "--kubeconfig="+kubeconfig, "-o", "json")
 	require.NoError(t, ended.err) // the code is 2 while another test has a faulty object in the cluster
 	type change struct{ Container, Field, From, To string }
-	var told struct {
+	var impact struct {
 		Items []struct {
 			VPA            string
 			Requests       struct{ CPU, Memory string }
@@ -63,9 +63,9 @@ func aCandidateChangesWhatWasForetold(t *testing.T) {
 			Pods           []struct{ Resources []change }
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(ended.stdout), &told))
-	require.Len(t, told.Items, 1, "of all namespaces")
-	item := told.Items[0]
+	require.NoError(t, json.Unmarshal([]byte(ended.stdout), &impact))
+	require.Len(t, impact.Items, 1, "of all namespaces")
+	item := impact.Items[0]
 	require.Equal(t, ns+"/web", item.VPA)
 	require.Len(t, item.Recommendation, 2)
 	require.Len(t, item.Pods, 1)
@@ -95,7 +95,7 @@ func aCandidateChangesWhatWasForetold(t *testing.T) {
 	cpu, memory := more["cpu"], more["memory"]
 	require.Equal(t, []string{cpu.String(), memory.String()}, []string{item.Requests.CPU, item.Requests.Memory})
 
-	// Who may not read all namespaces gets that of the context, and is told.
+	// Who may not read all namespaces gets that of the context, and a note says so.
 	refused := runToEnd("rules", "diff", "--live", file, "--kubeconfig="+kubeconfig, "--as=nobody")
 	require.Equal(t, 2, refused.code)
 	require.Regexp(t, `(?m)^celvpa: only namespace default is read, that of the context: .*User "nobody" cannot list .*; grant list on all namespaces, or name one with -n$`, refused.stderr)

@@ -90,7 +90,7 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	})
 	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
 	recommended(t, ns, "served")
-	eventually(t, 20*time.Second, "the updater to tell what it leaves out", func(context.Context) (bool, error) {
+	eventually(t, 20*time.Second, "the updater to log what it leaves out", func(context.Context) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return containsText(leftOut["spec"], `spec.resourcePolicy.containerPolicies[0].minAllowed.cpu cannot be read: it is "1e1.5": `), nil

@@ -77,7 +77,7 @@ func aContainerThatIsAddedIsNotStarved(t *testing.T) {
 		using(web, "side").Spec.Template.Spec.Containers = append(web.Spec.Template.Spec.Containers, side)
 		return cluster.Update(t.Context(), web)
 	}))
-	eventually(t, 60*time.Second, "the VPA to tell that nothing is known of side, and still what app needs", func(ctx context.Context) (bool, error) {
+	eventually(t, 60*time.Second, "the VPA to report that nothing is known of side, and still what app needs", func(ctx context.Context) (bool, error) {
 		var v vpav1.VerticalPodAutoscaler
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &v)
 		c := condition(&v, vpav1.RecommendationProvided)

@@ -61,7 +61,7 @@ func TestUpdater(t *testing.T) {
 		"AEP-7571 a pod with nothing but resources of its own":         nothingButResourcesOfItsOwn,
 		"AEP-7571 nobody is evicted who would be refused":              nobodyIsEvictedWhoWouldBeRefused,
 		"AEP-7571 containers that share are given no defaults":         containersThatShareAreGivenNoDefaults,
-		"AEP-7571 annotations tell what is true after a resize":        annotationsTellWhatIsTrue,
+		"AEP-7571 annotations of a resized pod describe the resize":    annotationsDescribeTheResize,
 		"a rollout keeps to its budget":                                aRolloutKeepsToItsBudget,
 		"a PodDisruptionBudget of 0 evicts nothing and says why":       aPodDisruptionBudgetOfZero,
 		"pods that come back unchanged are given up":                   podsThatComeBackUnchanged,

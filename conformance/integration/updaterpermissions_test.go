@@ -59,7 +59,7 @@ func upstreamsPermissionsAreEnough(t *testing.T) {
 	unboosted(t, ns, "boosted")
 	requireEvent(t, ns, "EvictedPod", "update/evict")
 	requireEvent(t, forgotten, "UpdatesHaveNoEffect", "update/successors-unchanged")
-	eventually(t, 10*time.Second, "what would be told by the condition", func(context.Context) (bool, error) {
+	eventually(t, 10*time.Second, "what the condition would report", func(context.Context) (bool, error) {
 		return v.Says("no permission to write condition UpdatesHaveNoEffect; grant patch on verticalpodautoscalers/status"), nil
 	})
 	v.cycles(1)

@@ -48,8 +48,8 @@ func explained(t *testing.T, ns, system, name string, done func(*explain.Report)
 	return r
 }
 
-// told are the tokens of a report, each with what it says.
-func told(r *explain.Report) string {
+// tokens are those of the findings of a report, each with what it says.
+func tokens(r *explain.Report) string {
 	var lines []string
 	for _, f := range r.Findings {
 		lines = append(lines, f.Class+" "+f.Token+" "+f.About+": "+f.Text+" → "+f.WayOut)
@@ -151,7 +151,7 @@ func TestWhy(t *testing.T) {
 			defer func() {
 				if t.Failed() && last != nil {
 					t.Logf("%+v", last.Resources)
-					t.Log("verdict: ", last.Verdict.Text, "\n", told(last), "\nunknown: ", strings.Join(last.Unknown, "\n"))
+					t.Log("verdict: ", last.Verdict.Text, "\n", tokens(last), "\nunknown: ", strings.Join(last.Unknown, "\n"))
 				}
 			}()
 			explained(t, ns, system, ask.about, func(r *explain.Report) bool {
@@ -159,7 +159,7 @@ func TestWhy(t *testing.T) {
 				if ask.also != nil && !ask.also(r) {
 					return false
 				}
-				return len(ask.says) == 0 || slices.ContainsFunc(strings.Split(told(r), "\n"), func(line string) bool {
+				return len(ask.says) == 0 || slices.ContainsFunc(strings.Split(tokens(r), "\n"), func(line string) bool {
 					return !slices.ContainsFunc(ask.says, func(part string) bool { return !strings.Contains(line, part) })
 				})
 			})

@@ -46,7 +46,7 @@ type objects struct {
 	watchers map[*watcher]bool
 }
 
-// change is what a watcher is told of.
+// change is an event that watchers receive.
 type change struct {
 	how    watch.EventType
 	object client.Object
@@ -84,7 +84,7 @@ func (s *Store) put(plural string, object client.Object) {
 	}
 	s.stamp(object)
 	of.all[key] = object
-	of.tell(change{how, object})
+	of.notify(change{how, object})
 }
 
 func (s *Store) stamp(object client.Object) {
@@ -104,7 +104,7 @@ func (s *Store) Delete(plural string, last client.Object) {
 	delete(of.all, key)
 	gone := last.DeepCopyObject().(client.Object)
 	s.stamp(gone)
-	of.tell(change{watch.Deleted, gone})
+	of.notify(change{watch.Deleted, gone})
 }
 
 // Update replaces an object by what change makes of a copy of it; false if there is none.
@@ -161,7 +161,7 @@ func (s *Store) follow(plural string) (now []client.Object, version string, w *w
 	}
 }
 
-func (o *objects) tell(c change) {
+func (o *objects) notify(c change) {
 	for w := range o.watchers {
 		w.mu.Lock()
 		w.queue = append(w.queue, c)

@@ -43,7 +43,7 @@ func TestTheWallClockOfAProcessIsSteppedAndItsMonotonicClockIsNot(t *testing.T) 
 		require.NoError(t, child.Wait())
 	})
 	lines := bufio.NewScanner(out)
-	told := func() (ahead time.Duration, passed int64) {
+	readClock := func() (ahead time.Duration, passed int64) {
 		_, err := fmt.Fprintln(in)
 		require.NoError(t, err)
 		require.True(t, lines.Scan())
@@ -52,7 +52,7 @@ func TestTheWallClockOfAProcessIsSteppedAndItsMonotonicClockIsNot(t *testing.T) 
 		require.NoError(t, err)
 		return time.Until(time.Unix(seconds, 0)).Round(10 * time.Second), passed
 	}
-	ahead, _ := told()
+	ahead, _ := readClock()
 	require.Zero(t, ahead)
 	clock, err := Of(child.Process.Pid)
 	if errors.Is(err, ErrUnsupported) {
@@ -61,7 +61,7 @@ func TestTheWallClockOfAProcessIsSteppedAndItsMonotonicClockIsNot(t *testing.T) 
 	require.NoError(t, err)
 	for _, want := range []time.Duration{0, time.Hour, -24 * time.Hour, 365 * 24 * time.Hour} {
 		require.NoError(t, clock.Set(want))
-		ahead, passed := told()
+		ahead, passed := readClock()
 		require.Equal(t, want, ahead)
 		require.Less(t, passed, time.Minute.Milliseconds())
 	}
