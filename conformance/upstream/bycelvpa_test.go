@@ -100,7 +100,7 @@ func policyOf(v *upstreamv1.VerticalPodAutoscaler, container string) *upstreamv1
 
 // byCelvpa is celvpa's model with its rules.
 type byCelvpa struct {
-	told     story
+	story    story
 	begin    time.Time
 	settings model.Settings
 	plan     *engine.Plan
@@ -110,7 +110,7 @@ type byCelvpa struct {
 }
 
 func newByCelvpa(s story, begin time.Time) *byCelvpa {
-	c := &byCelvpa{told: s, begin: begin, settings: settingsOf(s), plan: bookFor(s).Default()}
+	c := &byCelvpa{story: s, begin: begin, settings: settingsOf(s), plan: bookFor(s).Default()}
 	c.forget()
 	return c
 }
@@ -167,7 +167,7 @@ func (c *byCelvpa) dropVPA(namespace, name string) {
 		keep[id] = true
 	}
 	c.cluster.KeepWorkloads(keep)
-	if !c.told.Raw { // celvpa's table of differences lists this: a VPA that comes back has its history
+	if !c.story.Raw { // celvpa's table of differences lists this: a VPA that comes back has its history
 		c.cluster.ForgetGone(c.cluster.Gone())
 	}
 	c.govern()
@@ -281,7 +281,7 @@ func (c *byCelvpa) restart(from map[checkpointID][]byte) {
 			if err := w.Restore(c.settings, id.Container, status, time.Now()); err != nil {
 				panic(err)
 			}
-			if !c.told.Raw { // upstream loses what is open at a restart
+			if !c.story.Raw { // upstream loses what is open at a restart
 				continue
 			}
 			if _, err := w.Resume(id.Container, status, facts.DefaultWindow(), time.Now()); err != nil {

@@ -15,7 +15,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// byState is celvpa's whole state, which computes a VPA's status. It cannot be told about deleted
+// byState is celvpa's whole state, which computes a VPA's status. It cannot be notified of deleted
 // pods from outside, and exposes only the recommendation.
 type byState struct {
 	begin   time.Time

@@ -33,7 +33,7 @@ func init() { klog.SetLogger(logr.Discard()) }
 // feeder is done here: it leaves out containers with mode Off, rounds up to whole cores, and drops
 // samples of init containers.
 type byUpstream struct {
-	told    story
+	story   story
 	begin   time.Time
 	cluster model.ClusterState
 	objects map[model.VpaID]*vpav1.VerticalPodAutoscaler
@@ -59,7 +59,7 @@ func newByUpstream(s story, begin time.Time) *byUpstream {
 	if err := setUpstreamGates(gates{PerVPAConfig: s.PerVPA}); err != nil {
 		panic(err) // a fault of the test
 	}
-	u := &byUpstream{told: s, begin: begin}
+	u := &byUpstream{story: s, begin: begin}
 	u.forget()
 	u.estimate = logic.CreatePodResourceRecommender(logic.RecommendationConfig{
 		SafetyMarginFraction:       f.float("recommendation-margin-fraction", 0.15),
@@ -145,7 +145,7 @@ func (u *byUpstream) add(h happens) bool {
 	if pod := u.cluster.Pods()[id.PodID]; pod != nil && slices.Contains(pod.InitContainers, h.Container) {
 		return false
 	}
-	if !u.told.Raw && at.After(time.Now().Add(time.Hour)) { // as celvpa, which has it in its table
+	if !u.story.Raw && at.After(time.Now().Add(time.Hour)) { // as celvpa, which has it in its table
 		return false
 	}
 	if h.Do == doOOM {
@@ -171,7 +171,7 @@ func (everyController) FindTopMostWellKnownOrScalable(_ context.Context, c *cont
 func (u *byUpstream) collect() {
 	open := u.openWindows()
 	u.cluster.RateLimitedGarbageCollectAggregateCollectionStates(context.Background(), time.Now(), everyController{})
-	if u.told.Raw {
+	if u.story.Raw {
 		return
 	}
 	// celvpa's table of differences lists this: a window whose peak went with the history has none.
@@ -189,7 +189,7 @@ func (u *byUpstream) collect() {
 				since = a.CreationTime
 			}
 			length := config.GetMemoryAggregationWindowLength()
-			if u.told.PerVPA {
+			if u.story.PerVPA {
 				length = windowOf(u.objects[id], container, config)
 			}
 			if time.Since(since) >= length {
@@ -251,7 +251,7 @@ func (u *byUpstream) recommend(v *model.Vpa, object *vpav1.VerticalPodAutoscaler
 		scaled[name] = a
 	}
 	list := logic.MapToListOfRecommendedContainerResources(u.estimate.GetRecommendedPodResources(scaled), u.format)
-	if u.told.Flags["cpu-integer-post-processor-enabled"] == "true" {
+	if u.story.Flags["cpu-integer-post-processor-enabled"] == "true" {
 		wholeCores(object, list)
 	}
 	capped, err := upstreamapi.ApplyVPAPolicy(list, object.Spec.ResourcePolicy, u.caps)

@@ -131,7 +131,7 @@ object: {metadata: {labels: {tier: gold}}, spec: {updatePolicy: {updateMode: "Of
 	},
 	{
 		name:    "what the schema refuses",
-		why:     "Upstream's handler reads fractions without quotes, texts with blanks around them and nulls, which its schema refuses. celvpa's rules cannot judge those, so its webhook tells what the schema says, of other fields too.",
+		why:     "Upstream's handler reads fractions without quotes, texts with blanks around them and nulls, which its schema refuses. celvpa's rules cannot judge those, so its webhook reports what the schema says, of other fields too.",
 		example: `object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {cpu: 0.5}, maxAllowed: {cpu: 1}}]}}}`,
 		explains: func(o outcome, d discrepancy) bool {
 			other := strings.ReplaceAll(d.Path, "maxAllowed", "minAllowed") // both are compared at the maximum

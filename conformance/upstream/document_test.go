@@ -15,9 +15,9 @@ const document = "../../docs/upstream-differences.md"
 func TestTheDocumentListsTheDeliberateDifferences(t *testing.T) {
 	text, err := os.ReadFile(document)
 	require.NoError(t, err)
-	var told, meant []string
+	var documented, meant []string
 	for _, row := range regexp.MustCompile(`(?m)^\| \*\*(.+?)\*\* \|`).FindAllSubmatch(text, -1) {
-		told = append(told, string(row[1]))
+		documented = append(documented, string(row[1]))
 	}
 	for _, x := range deliberate {
 		meant = append(meant, x.name)
@@ -31,5 +31,5 @@ func TestTheDocumentListsTheDeliberateDifferences(t *testing.T) {
 	for _, x := range deliberateOfUpdater {
 		meant = append(meant, x.name)
 	}
-	require.Equal(t, meant, told)
+	require.Equal(t, meant, documented)
 }

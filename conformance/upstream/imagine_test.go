@@ -31,7 +31,7 @@ type storyKind struct {
 	collect bool
 	restart bool
 	perVPA  bool // VPAs choose how usage is remembered; they do not share pods then, see the table of differences
-	noEnd   bool // no pod goes away, as celvpa's state cannot be told from outside
+	noEnd   bool // no pod goes away, as celvpa's state cannot be notified from outside
 	one     bool // one VPA and one set of labels: nothing is merged
 }
 

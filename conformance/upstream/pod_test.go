@@ -82,7 +82,7 @@ func explainPod(c testCase, signature string) string {
 		_, unexplained, err := judgePod(candidate, nil)
 		return err == nil && slices.ContainsFunc(unexplained, func(d podDiscrepancy) bool { return d.signature() == signature })
 	})
-	return signature + "\n" + tellPod(small)
+	return signature + "\n" + describePod(small)
 }
 
 const inStatus = "vpa.status.recommendation"
@@ -101,7 +101,7 @@ func isNamed(c testCase) bool {
 	return true
 }
 
-func tellPod(c testCase) string {
+func describePod(c testCase) string {
 	r, unexplained, err := judgePod(c, nil)
 	if err != nil {
 		return err.Error()
@@ -126,8 +126,8 @@ func TestEveryDifferenceOfPodsHasAnExample(t *testing.T) {
 			r, unexplained, err := judgePod(c, func(entry string) { met = append(met, entry) })
 			require.NoError(t, err)
 			require.Empty(t, r.Upstream.Panicked)
-			require.Empty(t, unexplained, tellPod(c))
-			require.Equal(t, []string{x.name}, met, tellPod(c))
+			require.Empty(t, unexplained, describePod(c))
+			require.Equal(t, []string{x.name}, met, describePod(c))
 		})
 	}
 }

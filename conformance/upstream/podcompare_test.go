@@ -206,7 +206,7 @@ func judgePod(c testCase, met func(entry string)) (*podResult, []podDiscrepancy,
 	if err != nil {
 		return nil, nil, err
 	}
-	tell := func(names []string) {
+	report := func(names []string) {
 		for _, name := range names {
 			if met != nil {
 				met(name)
@@ -215,7 +215,7 @@ func judgePod(c testCase, met func(entry string)) (*podResult, []podDiscrepancy,
 	}
 	unexplained, names := r.unexplained()
 	if len(unexplained) == 0 {
-		tell(names)
+		report(names)
 		return r, nil, nil
 	}
 	evened, evens := c.copy(), []string(nil)
@@ -231,7 +231,7 @@ func judgePod(c testCase, met func(entry string)) (*podResult, []podDiscrepancy,
 		}
 		rest, more := other.unexplained()
 		if len(rest) == 0 {
-			tell(append(evens, more...))
+			report(append(evens, more...))
 			return r, nil, nil
 		}
 		if len(rest) < len(unexplained) {

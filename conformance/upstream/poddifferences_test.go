@@ -136,7 +136,7 @@ limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: 1}}]}
 	},
 	{
 		name: "two recommendations for a container",
-		why:  "The first counts. Upstream writes it, and tells in vpaUpdates how the last was capped.",
+		why:  "The first counts. Upstream writes it, and says in vpaUpdates how the last was capped.",
 		example: `object: {pod: {spec: {containers: [{name: a}]}}, vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: 200m}}]}},
 status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 100m}}, {containerName: a, target: {cpu: 300m}}]}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
@@ -171,7 +171,7 @@ status: {recommendation: {containerRecommendations: [{containerName: a, target: 
 	},
 	{
 		name: "recommendations above the ceilings",
-		why:  "No node has that much, so they come of a fault, or of somebody who may write the status. vpaUpdates tells that they are not applied.",
+		why:  "No node has that much, so they come of a fault, or of somebody who may write the status. vpaUpdates says that they are not applied.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}},
 vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: 9E}}]}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
@@ -290,7 +290,7 @@ vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}}}}`,
 	},
 	{
 		name:    "why limits of boosted containers are not set",
-		why:     "vpaUpdates tells of the limits that go with the boost. Upstream tells of those that there would have been without it.",
+		why:     "vpaUpdates names the limits that go with the boost. Upstream names those that there would have been without it.",
 		example: `{gates: {CPUStartupBoost: true}, object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {cpu: 200m}}}]}}, vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
 			return r.boostOf(d) != nil && isNoLimit(d)

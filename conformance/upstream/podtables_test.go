@@ -124,7 +124,7 @@ func TestWorkedExamplesOfPods(t *testing.T) {
 			c := readCase(t, "object: "+x.input)
 			r, unexplained, err := judgePod(c, nil)
 			require.NoError(t, err)
-			require.Empty(t, unexplained, tellPod(c))
+			require.Empty(t, unexplained, describePod(c))
 			for side, a := range map[string]*podAnswer{"upstream": &r.Upstream, "celvpa": &r.Celvpa} {
 				require.Empty(t, a.Panicked+a.Failed, side)
 				for i, want := range x.want {
@@ -208,7 +208,7 @@ vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}, status: {recommend
 			c := readCase(t, x.input)
 			r, unexplained, err := judgePod(c, nil)
 			require.NoError(t, err)
-			require.Empty(t, unexplained, tellPod(c))
+			require.Empty(t, unexplained, describePod(c))
 			for side, a := range map[string]*podAnswer{"upstream": &r.Upstream, "celvpa": &r.Celvpa} {
 				require.Empty(t, a.Panicked+a.Failed, side)
 				var all []operation

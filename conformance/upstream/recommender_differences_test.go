@@ -218,7 +218,7 @@ func TestEveryDifferenceOfTheRecommenderShows(t *testing.T) {
 					s.Events = append(s.Events, happens{At: s.Events[len(s.Events)-1].At, Do: doCompare})
 				}
 			}
-			out := tell(t, s, celvpa)
+			out := replay(t, s, celvpa)
 			require.NotEmpty(t, out.Mismatches, "both do the same")
 			require.Equal(t, x.kind, out.Mismatches[0].Kind, explainStory(s, out))
 		})
@@ -247,7 +247,7 @@ events:
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := storyOf(t, text)
-			out := tellBoth(t, s)
+			out := replayBoth(t, s)
 			require.Empty(t, out.Mismatches, explainStory(s, out))
 		})
 	}

@@ -29,7 +29,7 @@ var storyKinds = map[string]storyKind{
 func TestCelvpaRecommendsAsUpstreamDoes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(storyKinds)) {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			tellMany(t, storyKinds[name], func(s story, begin time.Time) recommending { return newByCelvpa(s, begin) })
+			replayMany(t, storyKinds[name], func(s story, begin time.Time) recommending { return newByCelvpa(s, begin) })
 		})
 	}
 }
@@ -40,19 +40,19 @@ func TestTheStateRecommendsAsUpstreamDoes(t *testing.T) {
 		"plain": {noEnd: true, relabel: true}, "VPAs choose what is remembered": {noEnd: true, perVPA: true},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			tellMany(t, kind, func(s story, begin time.Time) recommending { return newByState(s, begin) })
+			replayMany(t, kind, func(s story, begin time.Time) recommending { return newByState(s, begin) })
 		})
 	}
 }
 
-// tellMany replays stories of a kind, and shows the first mismatch of each kind with a story that
+// replayMany replays stories of a kind, and shows the first mismatch of each kind with a story that
 // is as short as possible.
-func tellMany(t *testing.T, kind storyKind, celvpa func(story, time.Time) recommending) {
+func replayMany(t *testing.T, kind storyKind, celvpa func(story, time.Time) recommending) {
 	defer newByUpstream(story{}, time.Time{}) // upstream's configuration is global
 	counts, sorts := map[string]int{}, map[string]int{}
 	for seed := range uint64(imagined) {
 		s := imagine(seed, kind)
-		out := tell(t, s, celvpa)
+		out := replay(t, s, celvpa)
 		for k, n := range out.Counts {
 			counts[k] += n
 		}
@@ -64,10 +64,10 @@ func tellMany(t *testing.T, kind storyKind, celvpa func(story, time.Time) recomm
 			continue
 		}
 		small := shorten(s, func(s story) bool {
-			m := tell(t, s, celvpa).Mismatches
+			m := replay(t, s, celvpa).Mismatches
 			return len(m) > 0 && m[0].Kind == sort
 		})
-		t.Errorf("seed %d: %s", seed, explainStory(small, tell(t, small, celvpa)))
+		t.Errorf("seed %d: %s", seed, explainStory(small, replay(t, small, celvpa)))
 	}
 	for sort, n := range sorts {
 		t.Errorf("%d stories differ in %s", n, sort)
@@ -75,7 +75,7 @@ func tellMany(t *testing.T, kind storyKind, celvpa func(story, time.Time) recomm
 	t.Log(countsText(counts))
 }
 
-func explainStory(s story, out told) string {
+func explainStory(s story, out replayed) string {
 	var text strings.Builder
 	text.WriteString(s.String())
 	for _, m := range out.Mismatches {
@@ -104,7 +104,7 @@ func FuzzRecommender(f *testing.F) {
 		}
 		defer newByUpstream(story{}, time.Time{})
 		s := imagine(seed, storyKinds[names[kind]])
-		out := tellBoth(t, s)
+		out := replayBoth(t, s)
 		require.Empty(t, out.Mismatches, "%s", s)
 	})
 }

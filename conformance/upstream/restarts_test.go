@@ -23,10 +23,10 @@ func TestCheckpointsGoBackAndForth(t *testing.T) {
 				exchanges++
 			}
 		}
-		mixed := tellBoth(t, s)
+		mixed := replayBoth(t, s)
 		require.Empty(t, mixed.Mismatches, s)
 		withMore += mixed.Counts[checkpointsWithMore]
-		pure := tell(t, s, func(s story, begin time.Time) recommending { return newByUpstream(s, begin) })
+		pure := replay(t, s, func(s story, begin time.Time) recommending { return newByUpstream(s, begin) })
 		require.Empty(t, pure.Mismatches, s)
 		compareViews(func(checkpointID) bool { return true }, pure.Last, mixed.Last, true, mixed.Counts, func(kind, format string, args ...any) {
 			t.Errorf("seed %d: "+kind+": "+format, append([]any{seed}, args...)...)

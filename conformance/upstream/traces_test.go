@@ -48,10 +48,10 @@ func traceStory(points []point) story {
 	return s
 }
 
-func tellTrace(t *testing.T, points []point) {
+func replayTrace(t *testing.T, points []point) {
 	t.Helper()
 	defer newByUpstream(story{}, time.Time{})
-	out := tellBoth(t, traceStory(points))
+	out := replayBoth(t, traceStory(points))
 	t.Logf("%d samples: %s", len(points), countsText(out.Counts))
 	for _, m := range out.Mismatches {
 		t.Errorf("%s: %s", m.Kind, m.Text)
@@ -88,7 +88,7 @@ func TestTracesThatWereMadeUp(t *testing.T) {
 				cores, bytes := shape(r, float64(i/288), float64(i%288)/12)
 				points = append(points, point{time.Duration(i) * 5 * time.Minute, int64(math.Max(0, cores) * 1000), int64(bytes)})
 			}
-			tellTrace(t, points)
+			replayTrace(t, points)
 		})
 	}
 }
@@ -106,7 +106,7 @@ func TestTracesThatWereRecorded(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			points, err := readTrace(file)
 			require.NoError(t, err)
-			tellTrace(t, points)
+			replayTrace(t, points)
 		})
 	}
 }

@@ -93,7 +93,7 @@ func explainUpdate(c testCase, signature string) string {
 		_, unexplained, err := judgeUpdate(candidate, nil)
 		return err == nil && slices.ContainsFunc(unexplained, func(d updateDiscrepancy) bool { return d.signature() == signature })
 	})
-	return signature + "\n" + tellUpdate(small)
+	return signature + "\n" + describeUpdate(small)
 }
 
 // isRunning reports whether all pods of a case, and the containers of each, have distinct names.
@@ -138,7 +138,7 @@ func isRunning(c testCase) bool {
 	return len(names) > 0
 }
 
-func tellUpdate(c testCase) string {
+func describeUpdate(c testCase) string {
 	r, unexplained, err := judgeUpdate(c, nil)
 	if err != nil {
 		return err.Error()
@@ -162,8 +162,8 @@ func TestEveryDifferenceOfTheUpdaterHasAnExample(t *testing.T) {
 			c := readCase(t, x.example)
 			_, unexplained, err := judgeUpdate(c, func(entry string) { met = append(met, entry) })
 			require.NoError(t, err)
-			require.Empty(t, unexplained, tellUpdate(c))
-			require.Equal(t, []string{x.name}, met, tellUpdate(c))
+			require.Empty(t, unexplained, describeUpdate(c))
+			require.Equal(t, []string{x.name}, met, describeUpdate(c))
 		})
 	}
 }

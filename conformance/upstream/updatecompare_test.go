@@ -169,7 +169,7 @@ func judgeUpdate(c testCase, met func(entry string)) (*updateResult, []updateDis
 		err = errors.Join(err, failed)
 		return used, compareUpdate(&r.In, &theirs, &r.Celvpa)
 	}
-	tell := func(entries []updateDifference) {
+	report := func(entries []updateDifference) {
 		for _, x := range entries {
 			if met != nil {
 				met(x.name)
@@ -178,7 +178,7 @@ func judgeUpdate(c testCase, met func(entry string)) (*updateResult, []updateDis
 	}
 	for i := range deliberateOfUpdater {
 		if used, rest := explained(deliberateOfUpdater[i : i+1]); len(rest) == 0 {
-			tell(used)
+			report(used)
 			return r, nil, err
 		}
 	}
@@ -197,6 +197,6 @@ func judgeUpdate(c testCase, met func(entry string)) (*updateResult, []updateDis
 			i++
 		}
 	}
-	tell(used)
+	report(used)
 	return r, nil, err
 }

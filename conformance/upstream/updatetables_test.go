@@ -170,7 +170,7 @@ func TestUpdatesThatDifferedOnce(t *testing.T) {
 			c := readCase(t, updatesThatDifferedOnce[name])
 			_, unexplained, err := judgeUpdate(c, nil)
 			require.NoError(t, err)
-			require.Empty(t, unexplained, tellUpdate(c))
+			require.Empty(t, unexplained, describeUpdate(c))
 		})
 	}
 }

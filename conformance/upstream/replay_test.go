@@ -21,8 +21,8 @@ type mismatch struct {
 	Text string
 }
 
-// told is the result of a story.
-type told struct {
+// replayed is the result of a story.
+type replayed struct {
 	Mismatches []mismatch
 	Counts     map[string]int    // of what was compared, and how
 	Last       map[string]*known // what upstream knew in the end
@@ -44,24 +44,24 @@ const (
 	kindCheckpoint = "checkpoints"
 )
 
-// tellBoth replays a story on upstream's recommender and on celvpa's, with a clock of its own, and
+// replayBoth replays a story on upstream's recommender and on celvpa's, with a clock of its own, and
 // compares them where the story says so and at its end. It stops at the first mismatch.
-func tellBoth(t *testing.T, s story) told {
-	return tell(t, s, func(s story, begin time.Time) recommending { return newByCelvpa(s, begin) })
+func replayBoth(t *testing.T, s story) replayed {
+	return replay(t, s, func(s story, begin time.Time) recommending { return newByCelvpa(s, begin) })
 }
 
-func tell(t *testing.T, s story, other func(story, time.Time) recommending) (out told) {
+func replay(t *testing.T, s story, other func(story, time.Time) recommending) (out replayed) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
-		out = tellNow(s, other)
+		out = replayNow(s, other)
 	})
 	return out
 }
 
-func tellNow(s story, other func(story, time.Time) recommending) told {
+func replayNow(s story, other func(story, time.Time) recommending) replayed {
 	begin := time.Now().Add(time.Duration(s.Flags.whole("test-begin-minute", 0)) * time.Minute)
 	time.Sleep(time.Until(begin))
-	out := told{Counts: map[string]int{}}
+	out := replayed{Counts: map[string]int{}}
 	upstream, celvpa := newByUpstream(s, begin), other(s, begin)
 	taken := map[string]bool{} // samples that counted
 	both := [2]recommending{upstream, celvpa}
@@ -264,7 +264,7 @@ func shown(list corev1.ResourceList) string { return string(mustJSON(list)) }
 // subtraction; reference times may differ if total weights match them.
 func compareCheckpoints(upstream *byUpstream, celvpa recommending, counts map[string]int, found func(kind, format string, args ...any)) {
 	x, y := upstream.checkpoints(), celvpa.checkpoints()
-	settings := settingsOf(upstream.told)
+	settings := settingsOf(upstream.story)
 	for id, text := range x {
 		if y[id] == nil {
 			found(kindCheckpoint, "celvpa has none for %v", id)
