@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// cores tells where a server and its clients run, so that neither takes CPU time from the other.
+// cores says where a server and its clients run, so that neither takes CPU time from the other.
 type cores struct {
 	pin             []string // goes before a server's program
 	server, clients string   // for people

@@ -88,7 +88,7 @@ func (r *recommenders) measure(ctx context.Context, p program, trial string) ([]
 	return recommenderValues(ends, seen, r.vpas), one.saveHeap(ctx)
 }
 
-// ofRecommender tells what only recommenders ask the lab's API server for.
+// ofRecommender reports whether a request is one that only recommenders send.
 func ofRecommender(a asked) bool {
 	return a.group == "autoscaling.k8s.io" || a.group == "metrics.k8s.io" || a.subresource == "scale"
 }

@@ -119,7 +119,7 @@ func applyPatch(pod, patch []byte) (*corev1.Pod, error) {
 	return &out, nil
 }
 
-// alike tells whether two programs gave a pod the same resources and annotations. The order in
+// alike returns an error unless two programs gave a pod the same resources and annotations. The order in
 // annotations is not compared: upstream's is random.
 func alike(a, b *corev1.Pod) (err error) {
 	for c := range a.Spec.Containers {

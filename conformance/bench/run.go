@@ -114,7 +114,7 @@ func (b benchmark) connect(up *harness.Lab, o options) (*lab, error) {
 	return &lab{Cluster: cluster, options: o, kubeconfig: up.Kubeconfig, folder: filepath.Join(root, "bin", "bench-"+b.name), api: api}, nil
 }
 
-// progress tells on standard error how far the measurement is.
+// progress shows on standard error how far the measurement is.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }

@@ -90,7 +90,7 @@ func (t *table) unknown(metric string) error {
 	return fmt.Errorf("no metric %q; known: %s", metric, strings.Join(known, "; "))
 }
 
-// check tells whether an amount keeps the bound. It is not judged without the amounts that the
+// check reports whether an amount keeps the bound. It is not judged without the amounts that the
 // bound needs.
 func (b bound) check(r *row, own, other float64) (text string, kept, judged bool) {
 	type side struct {

@@ -36,7 +36,7 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 		for _, pod := range pods {
 			require.Equal(t, written.samples[pod.ID], pod.Samples(), "%v", pod.ID)
 		}
-		require.Nil(t, pods[0].Labels, "no series tells the labels of dns-1")
+		require.Nil(t, pods[0].Labels, "no series has the labels of dns-1")
 		require.Equal(t, map[string]string{"app": "web", "tier": "front"}, pods[1].Labels, "the newest of two")
 		require.Equal(t, map[string]string{"app": "web"}, pods[2].Labels, "the pod is gone, but not its labels")
 		text := err.Error()

@@ -16,8 +16,8 @@ const (
 	ofOverlays = "resource.customizations.health.rules.celvpa.dev_RuleOverlay"
 )
 
-// TestArgoCDTellsTheHealthOfWhatCelvpaServes runs the scripts in the Lua that Argo CD embeds, with the libraries that it opens.
-func TestArgoCDTellsTheHealthOfWhatCelvpaServes(t *testing.T) {
+// TestArgoCDShowsTheHealthOfWhatCelvpaServes runs the scripts in the Lua that Argo CD embeds, with the libraries that it opens.
+func TestArgoCDShowsTheHealthOfWhatCelvpaServes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository(t), "deploy", "argocd", "argocd-cm.yaml"))
 	require.NoError(t, err)
 	var config corev1.ConfigMap

@@ -23,7 +23,7 @@ import (
 const ns = "monitoring"
 
 // TestMonitoringOfALab: while celvpa works, each panel of each dashboard shows something, alerts can be evaluated and two of them
-// see what is wrong, and kube-state-metrics tells what VPAs have.
+// see what is wrong, and kube-state-metrics shows what VPAs have.
 func TestMonitoringOfALab(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a lab: make test-lab")

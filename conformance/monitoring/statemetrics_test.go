@@ -45,7 +45,7 @@ func (s *stage) stateMetricsAreWhatVPAsHave(t *testing.T) {
 	}, time.Minute, 500*time.Millisecond)
 }
 
-// of adds what kube-state-metrics should tell of a VPA.
+// of adds what kube-state-metrics should export for a VPA.
 func (s series) of(v *vpav1.VerticalPodAutoscaler) {
 	const status, policy = "kube_verticalpodautoscaler_status_recommendation_", "kube_verticalpodautoscaler_spec_resourcepolicy_"
 	amounts := func(name string, list corev1.ResourceList, labels ...string) {

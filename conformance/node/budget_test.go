@@ -49,7 +49,7 @@ func TestEvictionsKeepAPodDisruptionBudget(t *testing.T) {
 	require.Positive(t, fewest(), "one pod was ready all the time")
 }
 
-// lowest counts the ready pods of a Deployment again and again; what it returns ends that, and tells the lowest number.
+// lowest counts the ready pods of a Deployment again and again; the function that it returns ends that, and returns the lowest number.
 func lowest(t *testing.T, ns, name string) func() int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

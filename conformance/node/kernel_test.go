@@ -144,7 +144,7 @@ func kernelHas(t *testing.T, p *corev1.Pod, container string, milli, memory int6
 }
 
 // throttling is the share of periods in which the kernel throttles a container from now on, between two looks of the kubelet with
-// enough of them in between. What the kubelet tells at first may be from before.
+// enough of them in between. What the kubelet reports at first may be from before.
 func throttling(t *testing.T, p *corev1.Pod, container string) float64 {
 	t.Helper()
 	var first, last kernel

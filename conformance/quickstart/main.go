@@ -117,7 +117,7 @@ func run(ctx context.Context, s settings) (err error) {
 			return err
 		}
 	}
-	return follow(ctx, s, story, celvpa, func() error { return tellWhy(ctx, program, api.kubeconfig) })
+	return follow(ctx, s, story, celvpa, func() error { return showWhy(ctx, program, api.kubeconfig) })
 }
 
 type apiServer struct {

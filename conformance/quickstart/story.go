@@ -30,7 +30,7 @@ type story struct {
 	reason map[string]string // pod name → why the updater acted on it
 
 	pods       map[types.UID]*podSeen
-	usageTold  time.Time // zero until metrics.k8s.io has usage of the pods
+	usageShown time.Time // zero until metrics.k8s.io has usage of the pods
 	applied    bool      // the VPA
 	scaledUp   bool
 	recommends bool
@@ -115,7 +115,7 @@ func (s *story) look(ctx context.Context) error {
 
 // lookAtVPA applies the VPA once there is usage, and reports its first recommendation.
 func (s *story) lookAtVPA(ctx context.Context) error {
-	if s.recommends || s.usageTold.IsZero() {
+	if s.recommends || s.usageShown.IsZero() {
 		return nil
 	}
 	if !s.applied {
@@ -140,7 +140,7 @@ func (s *story) lookAtVPA(ctx context.Context) error {
 
 // lookAtUsage reports usage every ten seconds.
 func (s *story) lookAtUsage(ctx context.Context) error {
-	if time.Since(s.usageTold) < 10*time.Second {
+	if time.Since(s.usageShown) < 10*time.Second {
 		return nil
 	}
 	var usage metricsv1beta1.PodMetricsList
@@ -158,7 +158,7 @@ func (s *story) lookAtUsage(ctx context.Context) error {
 		}
 		slices.Sort(parts)
 		say("usage           pod %s: %s", pod.Name, strings.Join(parts, ", "))
-		s.usageTold = time.Now()
+		s.usageShown = time.Now()
 	}
 	return nil
 }

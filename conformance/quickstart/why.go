@@ -58,8 +58,8 @@ func publish(ctx context.Context, cluster *harness.Cluster, address string) erro
 	return cluster.Publish(ctx, system, before.Name, inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"})
 }
 
-// tellWhy prints why the pods are as they are.
-func tellWhy(ctx context.Context, program, kubeconfig string) error {
+// showWhy prints why the pods are as they are.
+func showWhy(ctx context.Context, program, kubeconfig string) error {
 	args := []string{"explain", "web", "-n", namespace}
 	say("why             celvpa %s", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, program, append(args, "--kubeconfig", kubeconfig, "--celvpa-namespace", system)...)

@@ -65,7 +65,7 @@ func admissionWith(t *testing.T, flags ...string) *program {
 
 func reachable(p *program) bool { return harness.Metric(p.Address, "celvpa_webhook_reachable") == 1 }
 
-// TestFilesWithACertificateThatHasExpired: new pods start as they are written, the log and the metrics tell, and
+// TestFilesWithACertificateThatHasExpired: new pods start as they are written, the log and the metrics show it, and
 // once there is a new certificate all goes on.
 func TestFilesWithACertificateThatHasExpired(t *testing.T) {
 	s := newStage(t, "rel-certificates", nil)

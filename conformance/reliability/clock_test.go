@@ -38,7 +38,7 @@ func healthy(t *testing.T, p *program, when string) {
 func TestClocksThatAreStepped(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "rel-clock", newProxy(t))
-	s.tells(func() []usage { return s.used(time.Now()) })
+	s.serveUsage(func() []usage { return s.used(time.Now()) })
 	s.recommender, s.updater = s.start("recommender"), s.start("updater", "--updater-interval=2s")
 	s.haveRecommendations("web", "inplace", "off", "fitting")
 	clocks := map[string]*wallclock.Clock{"recommender": clockOf(t, s.recommender), "updater": clockOf(t, s.updater)}

@@ -16,7 +16,7 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// usage is what metrics.k8s.io tells of a pod. Amounts and times are texts, so that they may be absurd.
+// usage is what metrics.k8s.io serves about a pod. Amounts and times are texts, so that they may be absurd.
 type usage struct {
 	Metadata struct {
 		Namespace string `json:"namespace"`
@@ -51,8 +51,8 @@ func (s *scene) used(at time.Time) (out []usage) {
 	return out
 }
 
-// tells makes metrics.k8s.io tell something else.
-func (s *scene) tells(what func() []usage) (end func()) {
+// serveUsage makes metrics.k8s.io serve other usage.
+func (s *scene) serveUsage(what func() []usage) (end func()) {
 	return s.proxy.Rewrite(ofMetrics, func(_ *http.Request, body []byte) []byte {
 		var list map[string]any
 		if json.Unmarshal(body, &list) != nil || list["kind"] != "PodMetricsList" {
@@ -76,7 +76,7 @@ func (s *scene) samples(resource, outcome string) float64 {
 func TestMetricsThatAreGone(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "rel-metrics-gone", newProxy(t))
-	s.tells(func() []usage { return s.used(time.Now()) })
+	s.serveUsage(func() []usage { return s.used(time.Now()) })
 	s.begin()
 	s.haveRecommendations("late") // it has no history to go by
 	for i, effect := range []faults.Effect{faults.Answer(503), faults.Answer(404), faults.Hang()} {
@@ -87,7 +87,7 @@ func TestMetricsThatAreGone(t *testing.T) {
 		} else {
 			s.moreCycles(s.recommender, "recommender", 2)
 			require.True(t, s.recommender.Says("usage incomplete", "kubectl get apiservice v1beta1.metrics.k8s.io"))
-			require.Equal(t, i+1, s.recommender.Count("usage incomplete"), "it is told once")
+			require.Equal(t, i+1, s.recommender.Count("usage incomplete"), "it is logged once")
 			require.Positive(t, harness.Metric(s.recommender.Address, `vpa_recommender_metric_server_responses{client_name="default-metrics-client",is_error="true"}`))
 		}
 		end()
@@ -98,13 +98,13 @@ func TestMetricsThatAreGone(t *testing.T) {
 	s.losesNothing()
 }
 
-// TestMetricsThatStandStill: what is told again is no new sample, and an alert can tell. The same values at new times are those of
+// TestMetricsThatStandStill: what is served again is no new sample, and an alert notices. The same values at new times are those of
 // pods that use the same all the time.
 func TestMetricsThatStandStill(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "rel-metrics-frozen", newProxy(t))
 	frozen := s.used(time.Now())
-	end := s.tells(func() []usage { return frozen })
+	end := s.serveUsage(func() []usage { return frozen })
 	s.begin()
 	s.haveRecommendations("late")
 	s.moreCycles(s.recommender, "recommender", 1)
@@ -114,7 +114,7 @@ func TestMetricsThatStandStill(t *testing.T) {
 	require.Positive(t, s.samples("cpu", "old"))
 	require.Positive(t, s.samples("memory", "old"))
 	end()
-	s.tells(func() []usage { return s.used(time.Now()) })
+	s.serveUsage(func() []usage { return s.used(time.Now()) })
 	eventually(t, 30*time.Second, "samples", func(context.Context) (bool, error) { return s.samples("memory", "accepted") > memory, nil })
 	s.ends()
 	s.losesNothing()
@@ -132,9 +132,9 @@ func TestAbsurdMetricsOfOneVPA(t *testing.T) {
 	}
 	now := time.Now()
 	for _, tt := range []struct {
-		name   string
-		change func(*usage)
-		told   string // by the log, or by the metric of an outcome
+		name     string
+		change   func(*usage)
+		reported string // by the log, or by the metric of an outcome
 	}{
 		{"negative", amounts("-1", "-300Mi"), "negative"},
 		{"no number", amounts("NaN", "Infinity"), "cannot be read and is left out; the first is pod " + s.ns + "/web-"},
@@ -154,7 +154,7 @@ func TestAbsurdMetricsOfOneVPA(t *testing.T) {
 			before[o] = s.samples("cpu", o)
 		}
 		others := s.samples("cpu", "accepted")
-		end := s.tells(func() []usage {
+		end := s.serveUsage(func() []usage {
 			out := s.used(time.Now())
 			for i := range out {
 				if out[i].app == "web" {
@@ -165,10 +165,10 @@ func TestAbsurdMetricsOfOneVPA(t *testing.T) {
 		})
 		s.moreCycles(s.recommender, "recommender", 2)
 		require.Greater(t, s.samples("cpu", "accepted"), others, "%s: the usage of others is read", tt.name)
-		if slices.Contains(outcomes, tt.told) {
-			require.Greater(t, s.samples("cpu", tt.told), before[tt.told], tt.name)
+		if slices.Contains(outcomes, tt.reported) {
+			require.Greater(t, s.samples("cpu", tt.reported), before[tt.reported], tt.name)
 		} else {
-			require.True(t, s.recommender.Says(tt.told), tt.name)
+			require.True(t, s.recommender.Says(tt.reported), tt.name)
 		}
 		end()
 	}

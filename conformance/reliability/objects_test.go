@@ -27,7 +27,7 @@ func create(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// All pods of the tests use 400m and 300Mi, the middle of a histogram's bucket, now and in the days that checkpoints tell of. So
+// All pods of the tests use 400m and 300Mi, the middle of a histogram's bucket, now and in the days that checkpoints hold. So
 // the recommendation is exact: the bucket's upper edge plus 15%.
 const (
 	usedMilli, usedBytes = 400, 300 << 20

@@ -12,7 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// podWatch tells a witness of pods. A list that follows a watch that broke is one state of the cluster: an informer hands it over
+// podWatch notifies a witness of pods. A list that follows a watch that broke is one state of the cluster: an informer hands it over
 // pod by pod, and on the way those that are gone would be missing while those in their place do not count yet.
 type podWatch struct {
 	*witness

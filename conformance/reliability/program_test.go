@@ -27,7 +27,7 @@ func eventually(t *testing.T, limit time.Duration, what string, condition func(c
 	limit = harness.Patience(limit)
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, limit, true, func(context.Context) (done bool, err error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // of its own, so that last tells what is wrong at the end
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // of its own, so that last says what is wrong at the end
 		defer cancel()
 		done, last = condition(ctx) // the API server may be the one that fails
 		return done && last == nil, nil

@@ -116,7 +116,7 @@ func TestWatchesAreCutAndRepeated(t *testing.T) {
 	}
 }
 
-// TestWatchesThatAreLate tell of pods only seconds after they changed.
+// TestWatchesThatAreLate report pods only seconds after they changed.
 func TestWatchesThatAreLate(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "rel-late", newProxy(t))

@@ -110,7 +110,7 @@ func (s *scene) patch(name string, spec map[string]any) {
 	require.NoError(s.t, cluster.Patch(s.t.Context(), v, client.RawPatch(types.MergePatchType, text)))
 }
 
-// rollsOut waits until the rollout has begun: a pod of web was evicted.
+// rollsOut waits until the rollout has started: a pod of web was evicted.
 func (s *scene) rollsOut() {
 	s.t.Helper()
 	eventually(s.t, 60*time.Second, "an eviction", func(context.Context) (bool, error) { return s.fewest("web") < replicas["web"], nil })

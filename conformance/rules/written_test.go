@@ -46,7 +46,7 @@ var resourceWord = regexp.MustCompile(`(?i)cpu|memory`)
 
 // TestNothingIsSaidOnceForCPUAndOnceForMemory: an axis says it for both. A twin that is edited alone is a bug.
 func TestNothingIsSaidOnceForCPUAndOnceForMemory(t *testing.T) {
-	excused := map[string]bool{}
+	hasTwins := map[string]bool{}
 	for name, lines := range shippedLines(t) {
 		seen := map[string]string{}
 		for i, line := range lines {
@@ -56,13 +56,13 @@ func TestNothingIsSaidOnceForCPUAndOnceForMemory(t *testing.T) {
 				continue
 			}
 			if twin, found := seen[same]; found && !strings.EqualFold(twin, text) {
-				excused[name] = true
+				hasTwins[name] = true
 				require.NotEmpty(t, relates[name], "%s:%d: %s\nis, for the other resource, %s", name, i+1, text, twin)
 			}
 			seen[same] = text
 		}
 	}
 	for name := range relates {
-		require.True(t, excused[name], "%s has no such lines any more; take it off the list", name)
+		require.True(t, hasTwins[name], "%s has no such lines any more; take it off the list", name)
 	}
 }

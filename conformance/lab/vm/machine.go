@@ -36,7 +36,7 @@ type Machine struct {
 	Port, TLSPort int
 }
 
-// Settings are what a machine is told when it starts.
+// Settings are what a machine gets when it starts.
 type Settings struct {
 	Node       string // name of the node
 	Kubeconfig string // of an API server that listens on this machine's loopback
@@ -100,7 +100,7 @@ func (m *Machine) Start(ctx context.Context, base *Base, settings Settings) erro
 		"-drive", "file="+m.disk()+",format=raw,if=virtio,cache=unsafe",
 		"-drive", "file="+config+",format=raw,if=virtio,readonly=on",
 		"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:8470,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:8471", m.Port, m.TLSPort), "-device", "virtio-net-pci,netdev=net")
-	if err := os.Remove(m.Console()); err != nil && !errors.Is(err, os.ErrNotExist) { // what an earlier start has left tells nothing of this one
+	if err := os.Remove(m.Console()); err != nil && !errors.Is(err, os.ErrNotExist) { // what an earlier start has left says nothing about this one
 		return err
 	}
 	if err := m.process().Start(cmd, m.qemuLog()); err != nil { // QEMU's own -daemonize would hide why it failed

@@ -36,7 +36,7 @@ func TestModulesComeWithWhatTheyDependOn(t *testing.T) {
 	}
 }
 
-func TestTheMachineIsToldHowToReachTheAPIServer(t *testing.T) {
+func TestTheMachineGetsTheAddressOfTheAPIServer(t *testing.T) {
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	config := api.NewConfig()
@@ -55,11 +55,11 @@ func TestTheMachineIsToldHowToReachTheAPIServer(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, files[name], want)
 		}
 	}
-	told, err := clientcmd.Load([]byte(files["etc/kubernetes/kubeconfig"]))
+	loaded, err := clientcmd.Load([]byte(files["etc/kubernetes/kubeconfig"]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := told.Clusters["lab"]; got.Server != "https://10.0.2.2:6443" || got.TLSServerName != "127.0.0.1" {
+	if got := loaded.Clusters["lab"]; got.Server != "https://10.0.2.2:6443" || got.TLSServerName != "127.0.0.1" {
 		t.Errorf("the kubelet's API server is %s with the name %q", got.Server, got.TLSServerName)
 	}
 }

@@ -1,4 +1,4 @@
-// Command workload is what tests run in pods of real nodes: a program that burns CPU and holds memory when it is told to, over
+// Command workload is what tests run in pods of real nodes: a program that burns CPU and holds memory on request, over
 // HTTP, and says what the kernel allows it. It is static and needs nothing but itself, so it is an image of one file.
 package main
 

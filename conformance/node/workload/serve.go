@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// workload does what it is told:
+// workload serves:
 //
 //	GET  /                 report
 //	POST /burn?milli=N     burn N milli-cores

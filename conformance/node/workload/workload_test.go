@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestItDoesWhatItIsTold(t *testing.T) {
+func TestItServesOrders(t *testing.T) {
 	var code []int
 	w := &workload{exit: func(c int) { code = append(code, c) }}
 	server := httptest.NewServer(w.handler())
@@ -44,15 +44,15 @@ func TestItDoesWhatItIsTold(t *testing.T) {
 	order("/hold?bytes=4611686018427387904", http.StatusInsufficientStorage)
 }
 
-// TestItBurnsWhatItIsTold, or less where the machine is busy.
-func TestItBurnsWhatItIsTold(t *testing.T) {
+// TestItBurnsWhatIsOrdered, or less where the machine is busy.
+func TestItBurnsWhatIsOrdered(t *testing.T) {
 	w := &workload{}
 	began, used := time.Now(), burnt(t)
 	w.cpu.set(200)
 	time.Sleep(time.Second) // what is measured is a rate
 	w.cpu.set(0)
 	rate := (burnt(t) - used) / time.Since(began).Seconds()
-	t.Logf("told to burn 0.2 cores, burnt %.3f", rate)
+	t.Logf("ordered to burn 0.2 cores, burnt %.3f", rate)
 	require.Greater(t, rate, 0.01)
 	require.Less(t, rate, 0.35)
 	used = burnt(t)

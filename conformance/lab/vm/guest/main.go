@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// pause holds a pod's namespaces until it is told to end, and reaps what the pod's processes leave behind.
+// pause holds a pod's namespaces until it gets a signal to end, and reaps what the pod's processes leave behind.
 func pause() {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCHLD)
