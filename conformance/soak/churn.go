@@ -204,7 +204,7 @@ func (c *churn) deletePod(ctx context.Context, slot int) error {
 	return c.remove(ctx, pod)
 }
 
-// killContainer tells, as a kubelet would, that a container ran out of memory and runs again.
+// killContainer reports, as a kubelet would, that a container ran out of memory and runs again.
 func (c *churn) killContainer(ctx context.Context, slot int) error {
 	pod, err := c.pick(ctx, slot)
 	if err != nil || pod == nil {

@@ -25,7 +25,7 @@ type component struct {
 
 	mu      sync.Mutex
 	current *harness.Celvpa
-	begun   time.Time // of the current life
+	started time.Time // of the current life
 	lives   int
 	killed  bool // the current life is ended by the soak
 	ending  bool
@@ -68,7 +68,7 @@ func (c *component) begin() (*harness.Celvpa, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.name, err)
 	}
-	c.current, c.begun, c.killed = one, time.Now(), false
+	c.current, c.started, c.killed = one, time.Now(), false
 	c.samples = append(c.samples, nil)
 	c.logs = append(c.logs, log)
 	c.totals.restart()
@@ -97,7 +97,7 @@ func (c *component) end(one *harness.Celvpa) error {
 	return nil
 }
 
-// isEnding reports whether the soak has begun to stop the component for good.
+// isEnding reports whether the soak has started to stop the component for good.
 func (c *component) isEnding() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

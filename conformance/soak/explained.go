@@ -51,7 +51,7 @@ var explanations = []explanation{
 		err: noAnswer, by: unavailable, after: retries},
 	{message: `.*`, err: noRoles, by: []kind{serverRestart}, after: retries},
 	{message: `usage incomplete`, err: noAnswer, by: []kind{metricsGone}, after: retries},
-	// The webhook is asked about a pod before the watches tell of its ReplicaSet; the pod is admitted as it is.
+	// The webhook is asked about a pod before the watches deliver its ReplicaSet; the pod is admitted as it is.
 	{message: `cannot determine whether a VPA controls the pod; it is admitted unchanged`, err: unknown, by: keepNews, after: retries},
 	// What is wrong with the rules on purpose.
 	{message: `RuleOverlay rejected`, by: []kind{overlayInvalid}, after: retries},

@@ -11,8 +11,8 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// told has a component log errors.
-func told(e *errorLog, of string, lines ...harness.LogLine) (unexplained int) {
+// logErrors has a component log errors, and counts those that are unexplained.
+func logErrors(e *errorLog, of string, lines ...harness.LogLine) (unexplained int) {
 	for _, line := range lines {
 		line["level"] = "error"
 		e.heard(&component{name: of}, line)
@@ -24,24 +24,24 @@ func told(e *errorLog, of string, lines ...harness.LogLine) (unexplained int) {
 func TestAnErrorIsExplainedOnlyByAFaultOfItsComponent(t *testing.T) {
 	lease := harness.LogLine{"msg": "cannot renew the status lease; the updater pauses evictions if this continues", "error": "Get …: connection refused"}
 	log := newErrorLog(&faultLog{})
-	require.Equal(t, 1, told(log, admission, lease), "nothing is wrong")
+	require.Equal(t, 1, logErrors(log, admission, lease), "nothing is wrong")
 
 	log = newErrorLog(&faultLog{})
 	log.faults.begin(outage, updater)
-	require.Equal(t, 1, told(log, admission, lease), "something is wrong elsewhere")
+	require.Equal(t, 1, logErrors(log, admission, lease), "something is wrong elsewhere")
 
 	log = newErrorLog(&faultLog{})
 	log.faults.begin(rulesBroken, "")
-	require.Equal(t, 1, told(log, admission, lease), "something else is wrong")
+	require.Equal(t, 1, logErrors(log, admission, lease), "something else is wrong")
 
 	log = newErrorLog(&faultLog{})
 	log.faults.begin(outage, admission)()
-	require.Zero(t, told(log, admission, lease), "it was just wrong")
+	require.Zero(t, logErrors(log, admission, lease), "it was just wrong")
 	_, explained := log.result()
 	require.Equal(t, map[string]int{admission: 1}, explained)
 
 	log.faults.list[0].from, log.faults.list[0].to = time.Now().Add(-time.Hour), time.Now().Add(-retries-time.Second)
-	require.Equal(t, 1, told(log, admission, lease), "it was wrong long ago")
+	require.Equal(t, 1, logErrors(log, admission, lease), "it was wrong long ago")
 }
 
 func TestAPanicIsNeverExplained(t *testing.T) {
@@ -49,13 +49,13 @@ func TestAPanicIsNeverExplained(t *testing.T) {
 	for _, what := range append(slices.Clone(keepNews), unavailable...) {
 		log.faults.begin(what, "")
 	}
-	require.Equal(t, 1, told(log, updater, harness.LogLine{"msg": "panic; please report this", "error": "panic: nil map"}))
-	require.Equal(t, 2, told(log, updater, harness.LogLine{"msg": "cannot end the startup boost; retrying", "error": "the pod has no container"}), "only what requests without an answer say")
+	require.Equal(t, 1, logErrors(log, updater, harness.LogLine{"msg": "panic; please report this", "error": "panic: nil map"}))
+	require.Equal(t, 2, logErrors(log, updater, harness.LogLine{"msg": "cannot end the startup boost; retrying", "error": "the pod has no container"}), "only what requests without an answer say")
 }
 
 func TestErrorsThatDifferInNamesAreCountedTogether(t *testing.T) {
 	log := newErrorLog(&faultLog{})
-	require.Equal(t, 1, told(log, recommender, harness.LogLine{"msg": "m", "error": `pod soak-1/w3-17 of "a" failed`}, harness.LogLine{"msg": "m", "error": `pod soak-2/w5-18 of "b" failed`}))
+	require.Equal(t, 1, logErrors(log, recommender, harness.LogLine{"msg": "m", "error": `pod soak-1/w3-17 of "a" failed`}, harness.LogLine{"msg": "m", "error": `pod soak-2/w5-18 of "b" failed`}))
 	found, _ := log.result()
 	require.Equal(t, 2, found[0].Count)
 }

@@ -49,8 +49,8 @@ var unavailable = []kind{callsFail, callsHang, outage, stopped, serverRestart, m
 // plague has one fault after the other.
 type plague struct {
 	*soak
-	random *rand.Rand
-	begun  time.Time
+	random  *rand.Rand
+	started time.Time
 }
 
 // ending are the faults that may end a life: killed by definition, and an API server that is away for long costs the lead. They
@@ -78,7 +78,7 @@ func (p *plague) run(ctx, whole context.Context) error {
 		}
 		what := round[0]
 		round = round[1:]
-		if slices.Contains(ending, what) && time.Since(p.begun) > p.options.duration/3 {
+		if slices.Contains(ending, what) && time.Since(p.started) > p.options.duration/3 {
 			continue
 		}
 		var err error
@@ -195,14 +195,14 @@ const (
 // through a proxy.
 func (p *plague) probe(ctx context.Context) {
 	for {
-		begun := time.Now()
+		started := time.Now()
 		if !pause(ctx, time.Second) {
 			return
 		}
 		woken := time.Now()
 		_ = p.cluster.Get(ctx, client.ObjectKey{Name: system}, &corev1.Namespace{}) // how long it takes is what counts
-		if now := time.Now(); woken.Sub(begun) > time.Second+timely || now.Sub(woken) > quick {
-			p.faults.add(machineBusy, begun, now)
+		if now := time.Now(); woken.Sub(started) > time.Second+timely || now.Sub(woken) > quick {
+			p.faults.add(machineBusy, started, now)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (r *report) print(form string) error {
 	return r.write(os.Stdout)
 }
 
-// say tells on standard error how far the soak is.
+// say prints to standard error how far the soak is.
 func say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }

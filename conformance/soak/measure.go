@@ -82,7 +82,7 @@ func (c *component) measure(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current == one {
-		now.age = now.at.Sub(c.begun)
+		now.age = now.at.Sub(c.started)
 		c.keep(profile)
 		life := &c.samples[len(c.samples)-1]
 		*life = append(*life, now)
@@ -111,7 +111,7 @@ const profilesAfter = time.Minute
 
 // keep writes a profile to a file. It is for people: without it, the soak goes on.
 func (c *component) keep(profile []byte) {
-	if time.Since(c.begun) < profilesAfter {
+	if time.Since(c.started) < profilesAfter {
 		return
 	}
 	file := filepath.Join(c.folder, fmt.Sprintf("%s-%d-", c.name, c.lives))

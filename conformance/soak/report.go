@@ -62,8 +62,8 @@ type measureReport struct {
 func (s *soak) warmUp() time.Duration { return min(s.options.duration/4, 4*time.Minute) }
 
 // report collects what was found, while the components still run.
-func (s *soak) report(begun time.Time, churn *churn, missing []string) *report {
-	r := &report{Seed: s.options.seed, Scale: s.options.scale, Duration: time.Since(begun).Round(time.Second).String(), WarmUp: s.warmUp().String(),
+func (s *soak) report(started time.Time, churn *churn, missing []string) *report {
+	r := &report{Seed: s.options.seed, Scale: s.options.scale, Duration: time.Since(started).Round(time.Second).String(), WarmUp: s.warmUp().String(),
 		Faults: s.faults.counts(), Proxies: map[string]int{}, Churn: churn.done, Missing: missing}
 	delete(r.Faults, objectsChange)
 	for _, c := range s.components {
@@ -118,7 +118,7 @@ func (s *soak) finish(r *report) error {
 }
 
 // progress prints a line.
-func (s *soak) progress(begun time.Time) {
+func (s *soak) progress(started time.Time) {
 	var parts []string
 	for _, c := range s.components {
 		c.mu.Lock()
@@ -140,7 +140,7 @@ func (s *soak) progress(begun time.Time) {
 	for _, n := range explained {
 		sum += n
 	}
-	say("%s of %s: %d evictions, %d resizes, %d wrong; errors: %d explained, %d kinds unexplained; %s", time.Since(begun).Round(time.Second), s.options.duration,
+	say("%s of %s: %d evictions, %d resizes, %d wrong; errors: %d explained, %d kinds unexplained; %s", time.Since(started).Round(time.Second), s.options.duration,
 		evictions, resizes, wrong, sum, len(unexplained), strings.Join(parts, "; "))
 }
 

@@ -119,8 +119,8 @@ func (s *soak) soak(ctx context.Context, program string) (_ *report, err error) 
 	if err := s.waitReady(running); err != nil {
 		return nil, err
 	}
-	begun := time.Now()
-	s.disturb(running, churn, begun)
+	started := time.Now()
+	s.disturb(running, churn, started)
 	if running.Err() != nil {
 		return nil, s.stopped(ctx)
 	}
@@ -129,7 +129,7 @@ func (s *soak) soak(ctx context.Context, program string) (_ *report, err error) 
 	if err != nil {
 		return nil, err
 	}
-	r := s.report(begun, churn, late)
+	r := s.report(started, churn, late)
 	stopComponents()
 	group.Wait()
 	s.cancel()
@@ -222,12 +222,12 @@ func (s *soak) waitReady(ctx context.Context) error {
 }
 
 // disturb churns, lets faults happen and measures for the duration of the soak, or until something fails.
-func (s *soak) disturb(ctx context.Context, churn *churn, begun time.Time) {
+func (s *soak) disturb(ctx context.Context, churn *churn, started time.Time) {
 	whole := ctx
-	ctx, cancel := context.WithDeadline(ctx, begun.Add(s.options.duration))
+	ctx, cancel := context.WithDeadline(ctx, started.Add(s.options.duration))
 	defer cancel()
 	var group sync.WaitGroup
-	plague := &plague{soak: s, random: rand.New(rand.NewPCG(s.options.seed, 2)), begun: begun}
+	plague := &plague{soak: s, random: rand.New(rand.NewPCG(s.options.seed, 2)), started: started}
 	defer s.faults.begin(objectsChange, "")()
 	group.Go(func() { s.fail(churn.run(ctx)) })
 	group.Go(func() { plague.probe(ctx) })
@@ -239,14 +239,14 @@ func (s *soak) disturb(ctx context.Context, churn *churn, begun time.Time) {
 			}
 		})
 	}
-	told := time.Now()
+	reported := time.Now()
 	for pause(ctx, sampleEvery) {
 		if err := s.watch.look(time.Now()); err != nil {
 			s.fail(err)
 		}
-		if time.Since(told) >= time.Minute {
-			told = time.Now()
-			s.progress(begun)
+		if time.Since(reported) >= time.Minute {
+			reported = time.Now()
+			s.progress(started)
 		}
 	}
 	group.Wait()

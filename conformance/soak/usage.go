@@ -39,7 +39,7 @@ func (u *usage) exaggerate() (end func()) {
 func (u *usage) of(namespace string) (out []metricsv1beta1.PodMetrics) {
 	var list corev1.PodList
 	if err := u.pods.List(context.Background(), &list, client.InNamespace(namespace)); err != nil {
-		return nil // the cache has not begun
+		return nil // the cache has not started
 	}
 	now := time.Now()
 	if at := u.frozen.Load(); at != 0 {

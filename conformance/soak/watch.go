@@ -34,7 +34,7 @@ func newWatch(history *watcher.History, faults *faultLog, audit *harness.AuditTa
 		audit: audit, faults: faults, refused: map[int]int{}, admittedUntil: time.Now()}
 }
 
-// settled is how long after an act the watches have told what it led to.
+// settled is how long after an act the watches have shown what it led to.
 const settled = 5 * time.Second
 
 // look judges what celvpa did until some seconds before now.
@@ -47,15 +47,15 @@ func (w *watch) look(now time.Time) error {
 	slices.SortFunc(w.waiting, func(a, b watcher.Act) int { return a.At.Compare(b.At) }) // the log has them as they were answered
 	until := now.Add(-settled)
 	for len(w.waiting) > 0 && w.waiting[0].At.Before(until) {
-		w.tell(w.judge.Judge(w.waiting[0]))
+		w.record(w.judge.Judge(w.waiting[0]))
 		w.waiting = w.waiting[1:]
 	}
-	w.judge.Updated(w.admittedUntil, until, func(at time.Time, name types.NamespacedName) { w.tell(w.judge.Admitted(at, name)) })
+	w.judge.Updated(w.admittedUntil, until, func(at time.Time, name types.NamespacedName) { w.record(w.judge.Admitted(at, name)) })
 	w.admittedUntil = until
 	return nil
 }
 
-func (w *watch) tell(wrong []string) {
+func (w *watch) record(wrong []string) {
 	for _, text := range wrong {
 		say("WRONG: %s", text)
 	}
@@ -73,7 +73,7 @@ func (w *watch) note(event harness.AuditEvent) {
 		w.forbidden = append(w.forbidden, strings.TrimPrefix(event.User.Username, account)+": "+event.Verb+" "+event.RequestURI)
 	}
 	act := watcher.Act{At: event.RequestReceivedTimestamp, Resize: o.Subresource == "resize", Pod: types.NamespacedName{Namespace: o.Namespace, Name: o.Name}}
-	if event.ResponseStatus == nil { // nobody was told that it was carried out; the watcher sees what it did
+	if event.ResponseStatus == nil { // nobody was notified that it was carried out; the watcher sees what it did
 		return
 	}
 	if o.Resource != "pods" || o.Subresource != "eviction" && !act.Resize || strings.Contains(event.RequestURI, "dryRun=") {

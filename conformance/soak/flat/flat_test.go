@@ -23,7 +23,7 @@ func series(value func(seconds float64) float64) (out []Point) {
 	return out
 }
 
-func TestWhatGrowsIsToldFromWhatDoesNot(t *testing.T) {
+func TestWhatGrowsIsDistinguishedFromWhatDoesNot(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const total = 15 * 60
 	for name, c := range map[string]struct {

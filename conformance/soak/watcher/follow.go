@@ -15,7 +15,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// Follow takes note of all that watches tell, as of the moment in which they do. It waits for nothing: start the cache afterwards.
+// Follow takes note of all that watches deliver, as of the moment in which they do. It waits for nothing: start the cache afterwards.
 func (h *History) Follow(ctx context.Context, from cache.Cache) error {
 	for _, kind := range []client.Object{&corev1.Pod{}, &appsv1.ReplicaSet{}, &vpav1.VerticalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &corev1.LimitRange{}} {
 		informer, err := from.GetInformer(ctx, kind)

@@ -11,7 +11,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// Rules are what celvpa was told to keep to, as flags that hold for all VPAs.
+// Rules are what celvpa has to keep to, as flags that hold for all VPAs.
 type Rules struct {
 	MinReplicas int     // of VPAs without minReplicas
 	Tolerance   float64 // of evictions, as a share of the replicas
@@ -44,7 +44,7 @@ type Judge struct {
 }
 
 // Judge says what was wrong with an act; nothing, if it was right. Acts come in the order of time, and some seconds after they
-// happened, when the watches have told what they led to.
+// happened, when the watches have shown what they led to.
 func (j *Judge) Judge(a Act) (wrong []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -65,7 +65,7 @@ func (j *Judge) Judge(a Act) (wrong []string) {
 	return wrong
 }
 
-// before is the pod before an act, as it was last seen alive. The API server answers an eviction a little after watches tell it.
+// before is the pod before an act, as it was last seen alive. The API server answers an eviction a little after watches show it.
 func (j *Judge) before(a Act) *pod {
 	l := j.pods[a.Pod]
 	if l == nil {
@@ -156,7 +156,7 @@ func (j *Judge) tolerance(a Act, p *pod, known time.Time) string {
 	if !p.started {
 		return ""
 	}
-	told := ""
+	problem := ""
 	changes := j.sets[p.set].changes(nil, known, a.At)
 	for _, at := range moments(known, a.At, j.podChanges(changes, p.set, known, a.At)) {
 		owner := j.sets[p.set].at(at)
@@ -173,9 +173,9 @@ func (j *Judge) tolerance(a Act, p *pod, known time.Time) string {
 		if undisturbed > owner.replicas-may {
 			return ""
 		}
-		told = cmp.Or(told, fmt.Sprintf("%d of %d replicas ran undisturbed, of which %d may be disrupted at a time", undisturbed, owner.replicas, may))
+		problem = cmp.Or(problem, fmt.Sprintf("%d of %d replicas ran undisturbed, of which %d may be disrupted at a time", undisturbed, owner.replicas, may))
 	}
-	return cmp.Or(told, "its ReplicaSet does not exist")
+	return cmp.Or(problem, "its ReplicaSet does not exist")
 }
 
 // budgets: each PodDisruptionBudget of the pod allows it.
@@ -191,7 +191,7 @@ func (j *Judge) budgets(a Act, p *pod, known time.Time) string {
 }
 
 func (j *Judge) budget(name string, budgets *line[pdb], a Act, p *pod, known time.Time) string {
-	told := ""
+	problem := ""
 	for _, at := range moments(known, a.At, j.podChanges(budgets.changes(nil, known, a.At), p.set, known, a.At)) {
 		b := budgets.at(at)
 		if b == nil || b.app != p.app || !p.ready {
@@ -208,9 +208,9 @@ func (j *Judge) budget(name string, budgets *line[pdb], a Act, p *pod, known tim
 		if healthy > b.minAvailable {
 			return ""
 		}
-		told = cmp.Or(told, fmt.Sprintf("PodDisruptionBudget %s wants %d pods, and %d were healthy", name, b.minAvailable, healthy))
+		problem = cmp.Or(problem, fmt.Sprintf("PodDisruptionBudget %s wants %d pods, and %d were healthy", name, b.minAvailable, healthy))
 	}
-	return told
+	return problem
 }
 
 // podsAt are the pods of a ReplicaSet that lived at a moment.

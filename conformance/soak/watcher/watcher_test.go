@@ -57,7 +57,7 @@ func world(replicas int, v *vpav1.VerticalPodAutoscaler) *Judge {
 	return j
 }
 
-// evict has celvpa evict a pod, as watches and the audit log tell.
+// evict has celvpa evict a pod, as watches and the audit log show.
 func (j *Judge) evict(seconds float64, name string) []string {
 	j.Gone(at(seconds+0.01), running(name, "100m"))
 	return j.Judge(Act{At: at(seconds), Pod: key2(name)})
