@@ -113,11 +113,19 @@ object: {metadata: {labels: {tier: gold}}, spec: {updatePolicy: {updateMode: "Of
 		},
 	},
 	{
-		name:    "repairs of objects that cannot be read",
-		why:     "Upstream refuses to replace an object that it cannot read, whatever by; celvpa lets it be put right.",
+		name:    "updates of objects that cannot be read",
+		why:     "Upstream refuses to replace an object that it cannot read, whatever by. celvpa lets it be put right, and only warns where the same cannot be read as before: a finalizer must go.",
 		example: `{old: {spec: {updatePolicy: {updateMode: "Off", minReplicas: many}}}, object: {spec: {updatePolicy: {updateMode: "Off", minReplicas: 1}}}}`,
 		explains: func(o outcome, d discrepancy) bool {
-			return d.missing() && d.Path == "." && isReadable(o.Case.Object) && !isReadable(o.Case.Old)
+			return d.missing() && d.Path == "." && !isReadable(o.Case.Old) && (isReadable(o.Case.Object) || readError(o.Case.Object) == readError(o.Case.Old))
+		},
+	},
+	{
+		name:    "updates of empty boosts without their gate",
+		why:     "An empty boost is none, so an object that has one stays editable.",
+		example: `{old: {spec: {updatePolicy: {updateMode: "Off"}, startupBoost: {}}}, object: {metadata: {labels: {tier: gold}}, spec: {updatePolicy: {updateMode: "Off"}, startupBoost: {}}}}`,
+		explains: func(o outcome, d discrepancy) bool {
+			return d.missing() && d.Path == "spec.startupBoost" && isEmptyBoost(o.Case.Object) && isEmptyBoost(o.Case.Old)
 		},
 	},
 	{
@@ -180,8 +188,19 @@ func wholeBounds(path string) string {
 }
 
 // isReadable reports whether upstream's types can decode an object.
-func isReadable(object map[string]any) bool {
-	return json.Unmarshal(mustJSON(object), &vpav1.VerticalPodAutoscaler{}) == nil
+func isReadable(object map[string]any) bool { return readError(object) == "" }
+
+// readError is why upstream's types cannot decode an object; empty if they can.
+func readError(object map[string]any) string {
+	if err := json.Unmarshal(mustJSON(object), &vpav1.VerticalPodAutoscaler{}); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// isEmptyBoost reports whether an object has a startup boost, and no CPU in it.
+func isEmptyBoost(object map[string]any) bool {
+	return get(object, "spec.startupBoost") != nil && get(object, "spec.startupBoost.cpu") == nil
 }
 
 func hasDuplicateNames(object map[string]any) bool {

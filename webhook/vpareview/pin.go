@@ -13,7 +13,8 @@ const PinRule = "pipeline"
 // UnknownPin refuses a VPA that pins a pipeline which is not loaded, where err is the error of policy.For. A VPA that had the same
 // pin before stays editable.
 func UnknownPin(err error, annotations map[string]string, old []byte) []Cause {
-	if err == nil || annotations[policy.AnnotationPipeline] == metadata(old).Annotations[policy.AnnotationPipeline] {
+	before, _ := metadata(old) // there may be none
+	if err == nil || annotations[policy.AnnotationPipeline] == before.Annotations[policy.AnnotationPipeline] {
 		return nil
 	}
 	return []Cause{{

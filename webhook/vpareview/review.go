@@ -5,6 +5,7 @@ package vpareview
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ type Request struct {
 
 	object, old map[string]any // of JSON; old is nil when the object is new
 	unfit       error          // why controllers cannot decode the object
+	stillUnfit  bool           // nor could they decode the old object, for the same reason
 	refused     []Cause        // why no rule can judge it
 }
 
@@ -76,10 +78,15 @@ func (a Answer) Allowed() bool { return len(a.Causes) == 0 }
 func Read(object, old []byte, namespace string) Request {
 	out := Request{}
 	if out.refused = out.decode(object, old); len(out.refused) == 0 {
-		out.VPA, out.unfit = vpav1.Decode(object)
+		if out.VPA, out.unfit = vpav1.Decode(object); out.unfit != nil && out.old != nil {
+			_, before := vpav1.Decode(old)
+			_, err := metadata(object) // Decode looks at the spec first
+			out.stillUnfit = err == nil && before != nil && before.Error() == out.unfit.Error()
+		}
 	}
 	if out.VPA == nil {
-		out.VPA = &vpav1.VerticalPodAutoscaler{ObjectMeta: metadata(object)}
+		out.VPA = &vpav1.VerticalPodAutoscaler{}
+		out.VPA.ObjectMeta, _ = metadata(object) // the schema says why it cannot be read
 	}
 	if out.VPA.Namespace == "" {
 		out.VPA.Namespace = namespace
@@ -101,9 +108,17 @@ func (r *Request) decode(object, old []byte) []Cause {
 	return tooLarge(r.object, r.old)
 }
 
-// Review judges an object by a plan.
+// sameSpec reports whether the object replaces one with the same spec, as when its labels change or a finalizer is removed.
+func (r *Request) sameSpec() bool {
+	return r.object != nil && r.old != nil && reflect.DeepEqual(r.object["spec"], r.old["spec"])
+}
+
+// Review judges an object by a plan. What was stored before celvpa refused it stays editable.
 func Review(plan *engine.Plan, req Request) Answer {
-	if len(req.refused) > 0 {
+	switch {
+	case len(req.refused) > 0 && req.sameSpec():
+		return Answer{Warnings: req.refused}
+	case len(req.refused) > 0:
 		return Answer{Causes: req.refused}
 	}
 	// An object that the controllers cannot decode is refused, but the rules still list what else is wrong with it.
@@ -118,11 +133,15 @@ func Review(plan *engine.Plan, req Request) Answer {
 	if req.unfit != nil || !out.Allowed() || slices.ContainsFunc(out.Warnings, failed) {
 		faults := schemaFaults(req.object, req.old)
 		out.AddSchema(faults)
-		if req.unfit != nil && len(faults) == 0 {
+		switch {
+		case req.unfit == nil || len(faults) > 0:
+		case req.stillUnfit:
+			out.warnOnce(unreadable("the object", req.unfit))
+		default:
 			out.Causes = append(out.Causes, unreadable("the object", req.unfit)...)
 		}
 	}
-	if out.Allowed() {
+	if out.Allowed() && req.unfit == nil {
 		out.setDefaults(plan, judged)
 	}
 	return out
@@ -146,6 +165,15 @@ func (a *Answer) add(violations []engine.Violation) {
 			a.Warnings = append(a.Warnings, cause)
 		default:
 			a.Causes = append(a.Causes, cause)
+		}
+	}
+}
+
+// warnOnce adds warnings, except about fields of which a rule warns already.
+func (a *Answer) warnOnce(warnings []Cause) {
+	for _, w := range warnings {
+		if !slices.ContainsFunc(a.Warnings, func(c Cause) bool { return c.Field != "" && strings.HasPrefix(w.Field, c.Field) }) {
+			a.Warnings = append(a.Warnings, w)
 		}
 	}
 }
@@ -210,13 +238,13 @@ func changedPart(object map[string]any, operations []jsonpatch.Operation) map[st
 	return map[string]any{"spec": part}
 }
 
-// metadata reads the metadata of an object. It is empty if it cannot be decoded; the schema says why.
-func metadata(object []byte) metav1.ObjectMeta {
+// metadata reads the metadata of an object. It is empty with an error.
+func metadata(object []byte) (metav1.ObjectMeta, error) {
 	var out metav1.PartialObjectMetadata
-	if len(object) == 0 || json.Unmarshal(object, &out) != nil {
-		return metav1.ObjectMeta{}
+	if err := json.Unmarshal(object, &out); err != nil {
+		return metav1.ObjectMeta{}, err
 	}
-	return out.ObjectMeta
+	return out.ObjectMeta, nil
 }
 
 func decode(data []byte) (map[string]any, error) {
