@@ -14,7 +14,7 @@ func DescribeRules(s compile.Selection) answers.Rules {
 	for _, shadow := range s.Shadows {
 		out.Audited = append(out.Audited, shadow.Overlay)
 	}
-	for _, err := range s.Untried {
+	for _, err := range s.Unevaluated {
 		out.Unevaluated = append(out.Unevaluated, err.Error())
 	}
 	if s.Err != nil {

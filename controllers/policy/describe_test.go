@@ -16,7 +16,7 @@ func TestDescribeRules(t *testing.T) {
 	plan := book.Default()
 	require.Equal(t, answers.Rules{Pipeline: "default@1.0.0", Digest: plan.Digest()}, DescribeRules(compile.Selection{Plan: plan}))
 	got := DescribeRules(compile.Selection{
-		Plan: plan, Shadows: []compile.Shadow{{Overlay: "tried", Plan: plan}}, Untried: []error{errors.New("overlay broken: why")},
+		Plan: plan, Shadows: []compile.Shadow{{Overlay: "tried", Plan: plan}}, Unevaluated: []error{errors.New("overlay broken: why")},
 		Err: errors.New("pipeline gone@1.0.0 is not loaded"),
 	})
 	require.Equal(t, []string{"tried"}, got.Audited)

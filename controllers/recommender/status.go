@@ -197,7 +197,7 @@ func rulesMessage(s compile.Selection) string {
 	if len(tried) > 0 {
 		message += "; not enforced: " + strings.Join(tried, ", ")
 	}
-	for _, err := range s.Untried {
+	for _, err := range s.Unevaluated {
 		message += "; cannot be tried: " + err.Error()
 	}
 	return message

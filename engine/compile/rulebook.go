@@ -144,8 +144,8 @@ type Selection struct {
 	Shadows []Shadow
 	// Err says why the object cannot get its plan, e.g. a pinned pipeline that is not loaded.
 	Err error
-	// Untried says why matching overlays are not among Shadows.
-	Untried []error
+	// Unevaluated says why matching overlays are not among Shadows.
+	Unevaluated []error
 }
 
 // Shadow is an overlay that is evaluated beside the enforced plan.
@@ -218,7 +218,7 @@ func (b *Rulebook) For(s document.Subject) Selection {
 		with := document.InsertInOrder(enforced, o)
 		plan, err := b.plan(pipe, with)
 		if err != nil {
-			out.Untried = append(out.Untried, fmt.Errorf("%s: %w", o.Subject(), err))
+			out.Unevaluated = append(out.Unevaluated, fmt.Errorf("%s: %w", o.Subject(), err))
 			continue
 		}
 		out.Shadows = append(out.Shadows, Shadow{Overlay: o.Name.Value, Mode: o.ModeOf(), Plan: plan})

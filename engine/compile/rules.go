@@ -33,7 +33,7 @@ func (c *compiler) stages(point *registry.Point, st *document.Stage, sc *scopeEn
 			before := len(c.ps.List)
 			c.axis = value
 			out = append(out, c.stage(point, st, named, scope, sc, subject))
-			c.ps.DropToldAt(first, before)
+			c.ps.DropReportedAt(first, before)
 		}
 	}
 	c.axis = nil

@@ -114,7 +114,7 @@ func (c *compiler) expressions(point *registry.Point, set *document.RuleSet, com
 	first := len(c.ps.List)
 	set = c.spelt(set, subject)
 	behind := len(c.ps.List)
-	defer func() { c.ps.DropToldAt(first, behind) }() // a call that stays is also unknown to CEL
+	defer func() { c.ps.DropReportedAt(first, behind) }() // a call that stays is also unknown to CEL
 	switch point.Kind {
 	case registry.ValidationPoint:
 		c.validations(point, set, compiled, params)

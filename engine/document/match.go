@@ -145,7 +145,7 @@ func (d *Decoder) selector(to *[]Requirement) func(*yaml.Node) {
 				*to = append(*to, list...)
 			},
 		})
-		if len(seen) == 0 && len(n.Content) == 0 { // others have told what is wrong
+		if len(seen) == 0 && len(n.Content) == 0 { // reported already
 			d.Problem(n, "the selector is empty; give it matchLabels or matchExpressions, or leave it out to mean every object")
 		}
 	}

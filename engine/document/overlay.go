@@ -144,7 +144,7 @@ func (d *Decoder) overlayFields(o *Overlay) fields {
 		"pipeline":    d.into(&o.Pipeline),
 		"match": func(v *yaml.Node) {
 			seen := d.object(v, fields{"namespaces": d.Scalars(&o.Match.Namespaces), d.selectorKey: d.selector(&o.Match.Selector)})
-			if len(seen) == 0 && len(v.Content) == 0 { // others have told what is wrong
+			if len(seen) == 0 && len(v.Content) == 0 { // reported already
 				d.Problem(v, "match is empty; give it namespaces or "+d.selectorKey+", or leave it out to mean every object")
 			}
 			if n := seen["namespaces"]; n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {

@@ -86,9 +86,9 @@ func (ps *Collector) Dedupe() {
 	ps.List = kept
 }
 
-// DropToldAt drops problems from index from on whose position already has one in [first, from): the
+// DropReportedAt drops problems from index from on whose position already has one in [first, from): the
 // same stage was compiled before, for another scope or value.
-func (ps *Collector) DropToldAt(first, from int) {
+func (ps *Collector) DropReportedAt(first, from int) {
 	reported := map[Position]bool{}
 	for _, p := range ps.List[first:from] {
 		reported[p.Pos] = true
