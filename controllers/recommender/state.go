@@ -54,6 +54,7 @@ type Workload struct {
 	policyRules facts.PolicyRules
 	uncapped    map[string]amounts // the last uncapped target, by container
 	done        evaluation
+	sent        sentStatus
 	stored      map[string]stored    // checkpoints, by container
 	ooms        map[string]*oomLog   // the last OOMs, by container
 	judged      map[string]time.Time // time up to which the checkpoint includes OOMs, by container
@@ -61,6 +62,13 @@ type Workload struct {
 	panicked  string    // what panicked since the VPA was last read; empty = nothing
 	waiting   time.Time // since when its status could not be written; zero = it is written
 	writtenAt time.Time // last attempt to write a checkpoint of it
+}
+
+// sentStatus is what was last written, as long as the VPA does not change. Either the cache is late, or
+// the CRD lacks fields that API servers then drop: upstream's lacks the recommendation for the pod.
+type sentStatus struct {
+	version string // resourceVersion of the VPA before the write
+	status  *vpav1.VerticalPodAutoscalerStatus
 }
 
 // amounts are of one container; 0 = none.

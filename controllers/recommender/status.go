@@ -39,7 +39,11 @@ func (s *State) Update(w *Workload, now time.Time) *Update {
 		return nil
 	}
 	status := s.evaluate(w, now)
-	if equality.Semantic.DeepEqual(*status, w.VPA.Status) && w.VPA.StatusUnreadable == "" {
+	if w.sent.version != w.VPA.ResourceVersion {
+		w.sent = sentStatus{}
+	}
+	if w.sent.status != nil && equality.Semantic.DeepEqual(status, w.sent.status) ||
+		equality.Semantic.DeepEqual(*status, w.VPA.Status) && w.VPA.StatusUnreadable == "" {
 		w.done, w.waiting = of, time.Time{}
 		return nil
 	}

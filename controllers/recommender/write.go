@@ -125,7 +125,7 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 	switch {
 	case err == nil:
 		writesTotal.WithLabelValues("status", "success").Inc()
-		u.written, w.waiting = true, time.Time{}
+		u.written, w.waiting, w.sent = true, time.Time{}, sentStatus{w.VPA.ResourceVersion, u.Status}
 		if !hasRecommendation(w.VPA.Status.Recommendation) && hasRecommendation(u.Status.Recommendation) {
 			recommendationLatency.Observe(r.Clock.Since(w.VPA.CreationTimestamp.Time).Seconds())
 		}
