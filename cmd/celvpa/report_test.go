@@ -53,6 +53,12 @@ func TestFindingsStandWhereTheFieldIs(t *testing.T) {
 	require.Positive(t, at)
 	require.Regexp(t, `(?m)^::error title=schema,file=mistakes\.yaml,line=`+strconv.Itoa(at)+`,col=\d+::web/types: spec\.updatePolicy\.minReplicas: `, out)
 	require.Regexp(t, `(?m)^::warning title=vpa-object/auto-is-deprecated,file=mistakes\.yaml,line=\d+,col=\d+::default/old-mode: `, out)
+
+	// Regression: a number that its field cannot hold was reported without a field, on the first line of the object.
+	huge := strings.Replace(plain, "spec: {", "spec: {\n  updatePolicy: {updateMode: Initial,\n    minReplicas: 3000000000},\n  ", 1)
+	out, err = celvpa(t, "validate", "-f", write(t, t.TempDir(), "vpa.yaml", huge), "-o", "github")
+	require.ErrorIs(t, err, errNo)
+	require.Regexp(t, `^::error title=schema,file=\S+,line=6,col=5::default/plain: spec\.updatePolicy\.minReplicas: Invalid value: 3000000000: `, out)
 }
 
 // TestReportsHaveTheSameFindings of each command in each form: SARIF, JUnit and GitHub.

@@ -35,6 +35,9 @@ web/words: refused (mistakes.yaml:15)
 default/old-mode: allowed (mistakes.yaml:21)
   warning: spec.updatePolicy.updateMode: update mode Auto is deprecated: use Recreate, which does the same, or InPlaceOrRecreate (rule vpa-object/auto-is-deprecated)
 `},
+		"a number that its field cannot hold": {args: "-f -", stdin: strings.Replace(plain, "spec: {", "spec: {updatePolicy: {updateMode: Initial, minReplicas: 3000000000}, ", 1), no: true, out: `default/plain: refused (standard input:1)
+  spec.updatePolicy.minReplicas: Invalid value: 3000000000: must be a whole number from -2147483648 to 2147483647 (rule schema)
+`},
 		"standard input": {args: "-f -", stdin: plain, out: "default/plain: allowed (standard input:1)\n"},
 		"several paths":  {args: "-f in-place.yaml -f -", stdin: plain, no: true, out: "web/shop: refused (in-place.yaml:1)\n" + gateOff + "default/plain: allowed (standard input:1)\n"},
 

@@ -48,7 +48,7 @@ func (o *Objects) Check(object, old map[string]any) []Fault {
 			errs = append(errs, listtype.ValidateListSetsAndMaps(nil, o.root, now)...)
 		}
 	}
-	out := faultsOf(errs)
+	out := faultsOf(errs, now)
 	for _, path := range unknown {
 		out = append(out, Fault{
 			Field: path, Reason: metav1.CauseTypeFieldValueNotSupported, Unknown: true,
@@ -79,11 +79,12 @@ func metadataErrors(object map[string]any) field.ErrorList {
 // generatedFrom is how much of generateName an API server makes a name from.
 const generatedFrom = 58
 
-// faultsOf sorts errors by field and drops noise: for a wrong type, the validator also reports an enum
-// mismatch, and no matching alternative without naming a field.
-func faultsOf(errs field.ErrorList) (out []Fault) {
+// faultsOf sorts errors about an object by field and drops noise: for a wrong type, the validator also
+// reports an enum mismatch, and no matching alternative without naming a field.
+func faultsOf(errs field.ErrorList, object map[string]any) (out []Fault) {
 	mistyped := map[string]bool{}
 	for _, err := range errs {
+		describeNumber(err, object)
 		mistyped[err.Field] = mistyped[err.Field] || err.Type == field.ErrorTypeTypeInvalid
 	}
 	seen := map[string]bool{}

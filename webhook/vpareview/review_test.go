@@ -193,7 +193,14 @@ func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
 			}},
 		"a number that does not fit": {
 			`{"spec":{"updatePolicy":{"updateMode":"Off","minReplicas":9223372036854775807}}}`,
-			[]string{"spec.updatePolicy.minReplicas: it is 9223372036854775807, which cannot be read: must be a whole number of at most 2147483647 (rule schema)"}},
+			[]string{"spec.updatePolicy.minReplicas: Invalid value: 9223372036854775807: must be a whole number from -2147483648 to 2147483647 (rule schema)"}},
+		// Regression: the number was dropped beside another fault of the schema.
+		"a number that does not fit, and another fault": {
+			`{"spec":{"updatePolicy":{"updateMode":"Off","minReplicas":3000000000},"recommenders":[{}]}}`,
+			[]string{
+				"spec.recommenders[0].name: Required value (rule schema)",
+				"spec.updatePolicy.minReplicas: Invalid value: 3000000000: must be a whole number from -2147483648 to 2147483647 (rule schema)",
+			}},
 		"an entry that is null": {
 			`{"spec":{"resourcePolicy":{"containerPolicies":[null]}}}`,
 			[]string{`spec.resourcePolicy.containerPolicies[0]: Invalid value: "null": spec.resourcePolicy.containerPolicies[0] in body must be of type object: "null" (rule schema)`}},
