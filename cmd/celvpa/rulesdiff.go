@@ -79,7 +79,7 @@ func diffCommand(o *ruleOptions) *cobra.Command {
 	return cmd
 }
 
-// diff compares two sets of rules. The error says what could not be compared; the result is nil if that is everything.
+// diff compares two sets of rules. The error says what could not be compared; the result is nil if the rules cannot be used.
 func (d *diffOptions) diff(cmd *cobra.Command, o *ruleOptions, nameA, nameB string) (*ruleDiff, error) {
 	a, err := o.openNamed(nameA)
 	if err != nil {
@@ -91,11 +91,8 @@ func (d *diffOptions) diff(cmd *cobra.Command, o *ruleOptions, nameA, nameB stri
 	}
 	diff := &ruleDiff{Changes: []ruleChange{}}
 	if d.vpas != "" {
-		vpas, err := readVPAs(cmd, d.vpas, b.book)
-		if err != nil {
-			return nil, err
-		}
-		return diff, diff.objects(a.book, b.book, vpas)
+		vpas, unread := readVPAs(cmd, d.vpas, b.book)
+		return diff, faults.Join(unread, diff.objects(a.book, b.book, vpas))
 	}
 	diff.books(a.book, b.book)
 	if d.answers || len(d.tests) > 0 {

@@ -30,11 +30,8 @@ func renderCommand(o *ruleOptions) *cobra.Command {
 			if vpaFile == "" {
 				return book.Default().Render(cmd.OutOrStdout())
 			}
-			vpas, err := readVPAs(cmd, vpaFile, book)
-			if err != nil {
-				return err
-			}
-			return renderFor(cmd.OutOrStdout(), book, vpas)
+			vpas, unread := readVPAs(cmd, vpaFile, book)
+			return faults.Join(unread, renderFor(cmd.OutOrStdout(), book, vpas))
 		},
 	}
 	cmd.Flags().StringVar(&vpaFile, "vpa", "", "file with VerticalPodAutoscalers to print the rules for; - = standard input")
@@ -73,7 +70,8 @@ func objectName(v *vpav1.VerticalPodAutoscaler) string {
 	return "VerticalPodAutoscaler " + v.Namespace + "/" + v.Name
 }
 
-// readVPAs reads the VerticalPodAutoscalers of a manifest; other kinds are left out.
+// readVPAs reads the VerticalPodAutoscalers of a manifest; other kinds are left out. The error says what cannot be used; the rest is
+// returned even then.
 func readVPAs(cmd *cobra.Command, file string, book *compile.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
 	set, unread := manifests.Read([]string{file}, cmd.InOrStdin())
 	cluster, unloaded := simulate.Load(set, book, simulate.At(time.Now()))
