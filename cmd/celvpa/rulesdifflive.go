@@ -31,8 +31,8 @@ Where CANDIDATE changes recommendations, both old and new ones are computed from
 cluster. They hold neither the memory windows that are open nor usage since the last write. What processes remember, such as
 attempts to resize, and PodDisruptionBudgets are left out. Pods that belong to no VPA are not compared.
 
-Exit code 0: it is compared, whatever the answer is; 2: an input could not be read, there was no VPA, or the rules could not
-be used. Readable input is answered even then.`
+Exit code 0: it is compared, whatever the answer is; 2: an input could not be read, there was no VPA, a row of a test table
+runs on no set of rules, or the rules could not be used. Readable input is answered even then.`
 
 // liveDiff compares rules by what they do in a cluster.
 type liveDiff struct {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 // testOptions hold the flags of celvpa test.
@@ -149,7 +151,7 @@ func testTables(library *document.Library, paths []string) ([]*document.RuleTest
 	return tables, nil
 }
 
-// tablesAt reads all paths and reports what is wrong with any of them.
+// tablesAt reads all paths. The error says what is wrong with any of them; the tables of files without a fault are returned even then.
 func tablesAt(paths []string) ([]*document.RuleTest, error) {
 	var tables []*document.RuleTest
 	var errs []error
@@ -171,5 +173,11 @@ func tablesOf(path string) ([]*document.RuleTest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return document.LoadTests(layer)
+	tables, err := document.LoadTests(layer)
+	atFault := map[string]bool{}
+	for _, problem := range source.Problems(err) {
+		atFault[problem.Pos.File] = true
+	}
+	// A table that is read in part only would run, and without its gates, say, give other answers.
+	return slices.DeleteFunc(tables, func(t *document.RuleTest) bool { return atFault[t.Name.Pos.File] }), err
 }
