@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -32,7 +31,6 @@ var (
 	HPAKind        = hpaKind.WithVersion("v2")
 	PDBKind        = pdbKind.WithVersion("v1")
 	PodKinds       = append(workloadVersions(), podKind.WithVersion("v1"), limitRangeKind.WithVersion("v1"))
-	nodeKind       = schema.GroupKind{Kind: "Node"} // owns static pods
 	ruleKinds      = ruleOverlayKind.WithVersion(rulesv1alpha1.GroupVersion.Version)
 )
 
@@ -48,7 +46,6 @@ type live struct {
 	client.Client
 	namespace string
 	set       *Set
-	asked     map[identity]bool
 	watch     func(what string, done, of int)
 }
 
@@ -59,10 +56,10 @@ type Reader struct {
 	Watch     func(what string, done, of int) // receives the progress of each page, of = 0 where the end is unknown; nil = nobody
 }
 
-// Read reads the objects of these kinds in a namespace, or in all, and RuleOverlays. With pods it also reads the custom objects that own them or that VPAs target. The
+// Read reads the objects of these kinds in a namespace, or in all, and RuleOverlays. With pods it also reads the custom objects that VPAs target. The
 // error lists what could not be read, and notes what the answer can do without; the set has the rest.
 func (r Reader) Read(ctx context.Context, kinds ...schema.GroupVersionKind) (set *Set, notes []string, err error) {
-	l := &live{Client: r.Client, namespace: r.Namespace, set: &Set{}, asked: map[identity]bool{}, watch: r.Watch}
+	l := &live{Client: r.Client, namespace: r.Namespace, set: &Set{}, watch: r.Watch}
 	var errs []error
 	for _, kind := range kinds {
 		err := l.list(ctx, kind, l.namespace)
@@ -123,63 +120,12 @@ func (l *live) add(one *unstructured.Unstructured) error {
 	return faults.Join(errs...)
 }
 
-// custom reads what VPAs target and what owns pods, and the owners of these.
-func (l *live) custom(ctx context.Context) error {
-	var errs []error
-	for i := 0; i < len(l.set.Documents); i++ { // it grows
-		d := &l.set.Documents[i]
-		var refs struct {
-			Metadata struct {
-				OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
-			} `json:"metadata"`
-			Spec struct {
-				TargetRef metav1.OwnerReference `json:"targetRef"` // has its fields, too
-			} `json:"spec"`
-		}
-		if d.decode(&refs) != nil {
-			continue // whoever uses the object says so
-		}
-		owners := slices.DeleteFunc(refs.Metadata.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Controller == nil || !*o.Controller })
-		if d.groupKind() == vpaKind {
-			owners = []metav1.OwnerReference{refs.Spec.TargetRef}
-		}
-		for _, of := range owners {
-			errs = append(errs, l.get(ctx, of, d.Namespace))
-		}
-	}
-	return faults.Join(errs...)
-}
-
-// get reads one object of a custom kind, once.
-func (l *live) get(ctx context.Context, of metav1.OwnerReference, namespace string) error {
-	gv, err := schema.ParseGroupVersion(of.APIVersion)
-	kind := gv.WithKind(of.Kind)
-	id := identity{kind.GroupKind(), namespace, of.Name}
-	if _, wellKnown := WellKnown(of.Kind); wellKnown || err != nil || of.Name == "" || kind.GroupKind() == nodeKind || l.asked[id] {
-		return nil // of a faulty reference the VPA's condition says more
-	}
-	l.asked[id] = true
-	one := &unstructured.Unstructured{}
-	one.SetGroupVersionKind(kind)
-	err = l.Get(ctx, client.ObjectKey{Namespace: namespace, Name: of.Name}, one)
-	switch {
-	case err == nil:
-		return l.add(one)
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return nil // as if it were missing from manifests
-	}
-	return l.unread(kind, namespace, of.Name, "get", err)
-}
-
 // unread says what could not be read, where, and what to do.
 func (l *live) unread(kind schema.GroupVersionKind, namespace, name, verb string, err error) error {
 	if meta.IsNoMatchError(err) {
 		return err
 	}
-	resource := strings.ToLower(kind.Kind) + "s"
-	if mapping, unmapped := l.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version); unmapped == nil {
-		resource = mapping.Resource.GroupResource().String()
-	}
+	resource := l.resource(kind)
 	what, where := resource, "in namespace "+namespace
 	if name != "" {
 		what += " " + name
@@ -202,4 +148,12 @@ func (l *live) unread(kind schema.GroupVersionKind, namespace, name, verb string
 		wayOut += " there, or read another namespace with -n"
 	}
 	return fmt.Errorf("cannot read %s %s: %w%s", what, where, err, wayOut)
+}
+
+// resource is the name of a kind in permissions, e.g. deployments.apps.
+func (l *live) resource(kind schema.GroupVersionKind) string {
+	if mapping, err := l.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version); err == nil {
+		return mapping.Resource.GroupResource().String()
+	}
+	return strings.ToLower(kind.Kind) + "s"
 }
