@@ -71,7 +71,8 @@ type subResource struct {
 	of   *inMemory
 }
 
-// Get returns a workload's scale as an unstructured object.
+// Get returns a workload's scale as an unstructured object. As an API server's of a custom resource,
+// it has no ownerReferences.
 func (s subResource) Get(_ context.Context, object, into client.Object, _ ...client.SubResourceGetOption) error {
 	answer, ok := into.(*unstructured.Unstructured)
 	if s.name != "scale" || !ok {
@@ -84,7 +85,7 @@ func (s subResource) Get(_ context.Context, object, into client.Object, _ ...cli
 	}
 	scale := &autoscalingv1.Scale{Status: autoscalingv1.ScaleStatus{Selector: w.Selector}}
 	scale.Spec.Replicas = ptr.Deref(w.Replicas, 0)
-	scale.Namespace, scale.Name, scale.OwnerReferences = w.Namespace, w.Name, w.Owners
+	scale.Namespace, scale.Name = w.Namespace, w.Name
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scale)
 	if err != nil {
 		return fmt.Errorf("copying the scale of %s: %w", w, err)
