@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -155,6 +156,10 @@ func (u *updater) noteIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
 			u.note("%s: the pods of its target, %s, belong to %s, which has the same", v, w, other)
 			return
 		}
+	}
+	if _, problem := u.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); problem != nil {
+		u.note("%s cannot be used: %s", v, problem.Message)
+		return
 	}
 	u.note("%s: no pod in the manifests belongs to its target, %s; add running pods with -f, as kubectl get pod -o yaml prints them", v, w)
 }
