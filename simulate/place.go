@@ -33,6 +33,7 @@ type placement struct {
 	all       []*corev1.Pod
 	ranges    map[string][]corev1.LimitRange // by namespace
 	present   map[model.PodID]bool           // pods that still exist
+	parents   []manifests.Workload           // of targets, without pods of their own
 }
 
 type placed struct {
@@ -51,11 +52,11 @@ type seenPod struct {
 }
 
 func (p *placement) known() []manifests.Workload {
-	out := make([]manifests.Workload, 0, len(p.workloads))
+	out := make([]manifests.Workload, 0, len(p.workloads)+len(p.parents))
 	for _, w := range p.workloads {
 		out = append(out, w.Workload)
 	}
-	return out
+	return append(out, p.parents...)
 }
 
 // place collects the pods: in the manifests, only in usage, and one for each workload without any.
@@ -70,6 +71,7 @@ func (c *Cluster) place(vpas []*vpav1.VerticalPodAutoscaler, usage []Seen) (*pla
 		}
 	}
 	unreadTargets := p.addTargets(c.set, vpas)
+	p.parents = c.parents(vpas, p.byKey())
 	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name matches best
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
 	})

@@ -102,7 +102,12 @@ func (c *Cluster) objects() (v *view, templates []manifests.Workload, err error)
 	workloads, unread := c.set.Workloads()
 	custom, unreadTargets := c.customTargets(vpas)
 	c.noteTwice(append([]string{"LimitRange"}, podKinds...)...)
-	return v, v.addWorkloads(append(workloads, custom...)), faults.Join(unusable, unreadRanges, unread, unreadTargets)
+	templates = v.addWorkloads(append(workloads, custom...))
+	parents := c.parents(vpas, func(key ownerKey) *manifests.Workload { return v.owners[key] })
+	for i := range parents {
+		v.owners[keyOf(&parents[i])] = &parents[i]
+	}
+	return v, templates, faults.Join(unusable, unreadRanges, unread, unreadTargets)
 }
 
 // judge asks the rules about a VPA.

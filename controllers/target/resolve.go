@@ -97,6 +97,13 @@ func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
 	return int(*c.replicas), nil
 }
 
+// Scalable reports whether a controller of a custom kind has a scale subresource, in any version
+// (UPSTREAM.md §2.4). After an error that is unknown.
+func (r *Resolver) Scalable(ctx context.Context, k Key) (bool, error) {
+	_, found, err := (&search{Resolver: r}).get(ctx, k, question{as: asOwner})
+	return found, err
+}
+
 // ControllerOf is the owner that controls an object, nil without one. API servers permit one only;
 // before their validation the last one counts, as in upstream (UPSTREAM.md §4.2).
 func ControllerOf(owners []metav1.OwnerReference) *metav1.OwnerReference {

@@ -30,6 +30,7 @@ var (
 	CheckpointKind = checkpointKind.WithVersion(vpav1.GroupVersion.Version)
 	HPAKind        = hpaKind.WithVersion("v2")
 	PDBKind        = pdbKind.WithVersion("v1")
+	ScaleKind      = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"} // of the owners of targets, see Set.Scalable
 	PodKinds       = append(workloadVersions(), podKind.WithVersion("v1"), limitRangeKind.WithVersion("v1"))
 	ruleKinds      = ruleOverlayKind.WithVersion(rulesv1alpha1.GroupVersion.Version)
 )
@@ -59,9 +60,12 @@ type Reader struct {
 // Read reads the objects of these kinds in a namespace, or in all, and RuleOverlays. With pods it also reads the custom objects that VPAs target. The
 // error lists what could not be read, and notes what the answer can do without; the set has the rest.
 func (r Reader) Read(ctx context.Context, kinds ...schema.GroupVersionKind) (set *Set, notes []string, err error) {
-	l := &live{Client: r.Client, namespace: r.Namespace, set: &Set{}, watch: r.Watch}
+	l := &live{Client: r.Client, namespace: r.Namespace, set: &Set{scalable: map[identity]bool{}}, watch: r.Watch}
 	var errs []error
 	for _, kind := range kinds {
+		if kind == ScaleKind {
+			continue // cannot be listed
+		}
 		err := l.list(ctx, kind, l.namespace)
 		if kind == CheckpointKind && (meta.IsNoMatchError(err) || apierrors.IsForbidden(err)) {
 			notes = append(notes, fmt.Sprintf("the answer is without checkpoints: %v", err))
@@ -81,6 +85,10 @@ func (r Reader) Read(ctx context.Context, kinds ...schema.GroupVersionKind) (set
 	}
 	if slices.Contains(kinds, PodKinds[0]) {
 		errs = append(errs, l.custom(ctx))
+	}
+	if slices.Contains(kinds, ScaleKind) {
+		more, err := l.scales(ctx)
+		notes, errs = append(notes, more...), append(errs, err)
 	}
 	return l.set, notes, faults.Join(errs...)
 }

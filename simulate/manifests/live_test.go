@@ -22,6 +22,7 @@ type stub struct {
 	client.Client
 	items  map[string][]string // JSON by kind
 	errors map[string]error    // by kind
+	scaled map[string]bool     // kinds with a scale subresource
 	got    []string
 }
 
@@ -57,6 +58,29 @@ func (s *stub) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 		return err
 	}
 	return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)
+}
+
+// SubResource answers for scales.
+func (s *stub) SubResource(name string) client.SubResourceClient {
+	return &stubScale{of: s, name: name}
+}
+
+type stubScale struct {
+	client.SubResourceClient
+	of   *stub
+	name string
+}
+
+func (s *stubScale) Get(_ context.Context, object, _ client.Object, _ ...client.SubResourceGetOption) error {
+	kind := object.GetObjectKind().GroupVersionKind().Kind
+	s.of.got = append(s.of.got, s.name+" of "+kind+" "+client.ObjectKeyFromObject(object).String())
+	if err := s.of.errors[kind]; err != nil {
+		return err
+	}
+	if !s.of.scaled[kind] {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, object.GetName())
+	}
+	return nil
 }
 
 func (s *stub) RESTMapper() meta.RESTMapper {

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"context"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,6 +44,83 @@ func (l *live) custom(ctx context.Context) error {
 		}
 	}
 	return faults.Join(errs...)
+}
+
+// scales asks whether the custom objects that own targets have a scale. Of a kind whose scales may not
+// be read, one note says so.
+func (l *live) scales(ctx context.Context) (notes []string, err error) {
+	var errs []error
+	refused := map[schema.GroupKind]bool{}
+	resolver := &target.Resolver{Client: l.Client}
+	for _, of := range l.set.aboveTargets() {
+		kind := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
+		scalable, err := resolver.Scalable(ctx, of)
+		switch {
+		case err == nil:
+			l.set.scalable[identity{kind.GroupKind(), of.Namespace, of.Name}] = scalable
+		case !apierrors.IsForbidden(err):
+			errs = append(errs, fmt.Errorf("cannot tell whether the owner of a target can be scaled: %w", err))
+		case !refused[kind.GroupKind()]:
+			refused[kind.GroupKind()] = true
+			notes = append(notes, fmt.Sprintf("the answer is without the scales of kind %s: %v; grant get on %s/scale", of.Kind, err, l.resource(kind)))
+		}
+	}
+	return notes, faults.Join(errs...)
+}
+
+// aboveTargets are the custom objects that control targets of the well-known kinds, each once. Those
+// that are targets themselves are left out: they count as scalable.
+func (s *Set) aboveTargets() (out []target.Key) {
+	known := map[identity]bool{}
+	for _, of := range s.targets() {
+		kind, wellKnown := WellKnown(of.Kind)
+		if !wellKnown {
+			kind = schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).GroupKind()
+		}
+		known[identity{kind, of.Namespace, of.Name}] = true
+	}
+	for i := range s.Documents {
+		d := &s.Documents[i]
+		if _, wellKnown := WellKnown(d.Kind); !wellKnown || !known[identity{d.groupKind(), d.Namespace, d.Name}] {
+			continue
+		}
+		var object struct {
+			Metadata struct {
+				OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
+			} `json:"metadata"`
+		}
+		if d.decode(&object) != nil {
+			continue // whoever uses the object reports it
+		}
+		owner, kind := CustomOwner(object.Metadata.OwnerReferences)
+		if owner == nil || known[identity{kind, d.Namespace, owner.Name}] {
+			continue
+		}
+		known[identity{kind, d.Namespace, owner.Name}] = true
+		out = append(out, target.Key{Namespace: d.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name})
+	}
+	return out
+}
+
+// CustomOwner is the owner that controls an object and its kind, if that is a custom one, which may
+// have a scale; else nil.
+func CustomOwner(owners []metav1.OwnerReference) (*metav1.OwnerReference, schema.GroupKind) {
+	owner := target.ControllerOf(owners)
+	if owner == nil || owner.Kind == "" || owner.Kind == "Node" || owner.Name == "" {
+		return nil, schema.GroupKind{}
+	}
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if _, wellKnown := WellKnown(owner.Kind); wellKnown || err != nil {
+		return nil, schema.GroupKind{}
+	}
+	return owner, schema.GroupKind{Group: gv.Group, Kind: owner.Kind}
+}
+
+// Scalable reports whether an owner that CustomOwner returns has a scale subresource. known is false
+// unless a cluster was asked: files do not say.
+func (s *Set) Scalable(kind schema.GroupKind, namespace, name string) (scalable, known bool) {
+	scalable, known = s.scalable[identity{kind, namespace, name}]
+	return scalable, known
 }
 
 // targets are those of the VPAs, in their order. Those that cannot be read are left out.

@@ -82,6 +82,8 @@ func (d *Document) groupKind() schema.GroupKind {
 // Set holds documents in the order read.
 type Set struct {
 	Documents []Document
+
+	scalable map[identity]bool // see Scalable
 }
 
 // identity identifies an object in an API server.

@@ -1,0 +1,125 @@
+package simulate
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/simulate/usagefile"
+)
+
+// scalable is an API server whose custom kinds have a scale subresource, or answer an error.
+type scalable struct {
+	page
+	err error
+}
+
+func (s scalable) RESTMapper() meta.RESTMapper { return meta.NewDefaultRESTMapper(nil) }
+
+func (s scalable) SubResource(string) client.SubResourceClient { return scaleOf{err: s.err} }
+
+type scaleOf struct {
+	client.SubResourceClient
+	err error
+}
+
+func (s scaleOf) Get(context.Context, client.Object, client.Object, ...client.SubResourceGetOption) error {
+	return s.err
+}
+
+func TestACustomOwnerOfATargetIsAParentIfItIsScalable(t *testing.T) {
+	operators := schema.GroupResource{Group: "example.com", Resource: "operators"}
+	owned := strings.Replace(shop, "kind: Deployment\nmetadata: {namespace: web, name: shop}",
+		"kind: Deployment\nmetadata: {namespace: web, name: shop, ownerReferences: [{apiVersion: example.com/v1, kind: Operator, name: all, controller: true}]}", 1)
+	require.NotEqual(t, shop, owned)
+	items := map[string][]map[string]any{}
+	for _, document := range strings.Split(owned, "---\n") {
+		var object map[string]any
+		require.NoError(t, yaml.Unmarshal([]byte(document), &object))
+		if kind, ok := object["kind"].(string); ok {
+			items[kind] = append(items[kind], object)
+		}
+	}
+	live := func(err error) func() (*manifests.Set, error) {
+		return func() (*manifests.Set, error) {
+			r := manifests.Reader{Client: scalable{page: page{items: items}, err: err}}
+			set, _, err := r.Read(t.Context(), append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind}, manifests.PodKinds...)...)
+			return set, err
+		}
+	}
+	const parent = "VerticalPodAutoscaler web/shop cannot be used: The target apps/v1.Deployment/shop has a parent controller but it should point to a topmost well-known or scalable controller"
+	const unknown = "an object of kind Operator.example.com owns the target of VerticalPodAutoscaler web/shop; if that kind has a scale subresource, a cluster supports no such target (ConfigUnsupported) and leaves its pods alone"
+	for name, tt := range map[string]struct {
+		read    func() (*manifests.Set, error)
+		refused bool
+		note    string // of all commands
+	}{
+		"in a cluster, scalable":       {read: live(nil), refused: true},
+		"in a cluster, not scalable":   {read: live(apierrors.NewNotFound(operators, "all"))},
+		"in a cluster that hides this": {read: live(apierrors.NewForbidden(operators, "all", nil)), note: unknown},
+		"in files": {note: unknown, read: func() (*manifests.Set, error) {
+			return manifests.Read([]string{manifests.Stdin}, strings.NewReader(owned))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := func() *Cluster {
+				set, err := tt.read()
+				require.NoError(t, err)
+				c, err := Load(set, shipped(t), At(noon))
+				require.NoError(t, err)
+				return c
+			}
+			notes := []string(nil)
+			if tt.note != "" {
+				notes = []string{tt.note}
+			}
+
+			planned := of()
+			plan, err := planned.Plan(false)
+			require.NoError(t, err)
+			require.Len(t, plan.Items, 2)
+			for _, item := range plan.Items {
+				if tt.refused {
+					require.Equal(t, "No VerticalPodAutoscaler controls it: "+parent, item.Reason)
+				} else {
+					require.Equal(t, "web/shop", item.VPA)
+				}
+			}
+			if tt.refused {
+				require.Equal(t, []string{parent}, planned.Notes())
+			} else {
+				require.Equal(t, notes, planned.Notes())
+			}
+
+			admitted := of()
+			admissions, err := admitted.Admit(false)
+			require.NoError(t, err)
+			require.Len(t, admissions.Items, 3, "two pods, and one of the template")
+			for _, item := range admissions.Items {
+				require.Equal(t, tt.refused, item.Why == "no VerticalPodAutoscaler changes it: "+parent, item.Why)
+			}
+			require.Equal(t, notes, admitted.Notes())
+
+			recommending := of()
+			recommended, err := recommending.Recommend(&usagefile.Usage{}, model.DefaultSettings(), false)
+			require.NoError(t, err)
+			refused := false
+			for _, c := range recommended.Items[0].Status.Conditions {
+				refused = refused || c.Type == vpav1.ConfigUnsupported && c.Status == corev1.ConditionTrue
+			}
+			require.Equal(t, tt.refused, refused)
+			require.Equal(t, notes, recommending.Notes())
+		})
+	}
+}
