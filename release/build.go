@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -31,17 +32,21 @@ type program struct {
 }
 
 // build builds the program so that the same commit and the same Go make the same bytes, wherever the clone is and whatever the
-// environment says.
+// environment and go env -w say.
 func (s *source) build(ctx context.Context, p platform) (*program, error) {
 	dir, err := os.MkdirTemp("", "celvpa-release-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	environment, err := s.goEnvironment(ctx)
+	if err != nil {
+		return nil, err
+	}
 	out := filepath.Join(dir, "celvpa")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", s.tags, "-ldflags", "-s -w "+s.variables(), "-o", out, s.program)
 	cmd.Dir = s.root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "GOOS="+p.os, "GOARCH="+p.arch)
+	cmd.Env = append(slices.Clone(environment), "GOOS="+p.os, "GOARCH="+p.arch)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building celvpa for %s: %w\n%s", p, err, bytes.TrimSpace(text))
 	}

@@ -32,7 +32,7 @@ const standardLibrary = "stdlib"
 
 // modules are those that a program is linked from, by path, and the standard library.
 func (s *source) modules(ctx context.Context, info *buildinfo.BuildInfo) ([]module, error) {
-	goroot, err := s.command(ctx, "go", "env", "GOROOT")
+	goroot, err := s.runGo(ctx, "env", "GOROOT")
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *source) modules(ctx context.Context, info *buildinfo.BuildInfo) ([]modu
 
 // module is one of those that the module in a folder of the clone requires.
 func (s *source) module(ctx context.Context, folder, path string) (*module, error) {
-	line, err := s.command(ctx, "go", "list", "-C", folder, "-m", "-f", "{{.Version}} {{.Dir}}", path)
+	line, err := s.runGo(ctx, "list", "-C", folder, "-m", "-f", "{{.Version}} {{.Dir}}", path)
 	if err != nil {
 		return nil, err
 	}

@@ -18,10 +18,12 @@ import (
 )
 
 // TestTwoReleasesOfOneCommitAreTheSame builds a small program as celvpa is built for a release, for two architectures, in two
-// folders, under two environments.
+// folders, under two environments and two files of go env -w.
 func TestTwoReleasesOfOneCommitAreTheSame(t *testing.T) {
 	var releases []map[string]string
-	for _, environment := range []map[string]string{{}, {"GOFLAGS": "-tags=other", "GOAMD64": "v3", "GOARM64": "v9.0", "GOOS": "windows"}} {
+	hostile := map[string]string{"GOFIPS140": "latest", "GOAMD64": "v3", "GOARM64": "v9.0", "GOOS": "windows", "GOFLAGS": "",
+		"GOENV": goEnvFile(t, "GOFLAGS=-gcflags=all=-N", "GOEXPERIMENT=nodwarf5")}
+	for _, environment := range []map[string]string{{}, hostile} {
 		for name, value := range environment {
 			t.Setenv(name, value)
 		}

@@ -18,7 +18,7 @@ func TestTheSBOMListsWhatIsLinked(t *testing.T) {
 	require.NoError(t, err)
 	packages := requireSPDX(t, list)
 
-	want, err := s.command(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", "github.com/google/cel-go")
+	want, err := s.runGo(t.Context(), "list", "-m", "-f", "{{.Version}}", "github.com/google/cel-go")
 	require.NoError(t, err)
 	cel := packages["github.com/google/cel-go"]
 	require.NotNil(t, cel)

@@ -22,6 +22,8 @@ type source struct {
 	commit  string // hash; -dirty behind it says that the work tree has changes
 	time    time.Time
 	tags    string // of go build, separated by commas
+
+	environment []string // of the go command, once it is known
 }
 
 // semantic are versions that serve as tags of images and as versions of charts, so without build metadata.
@@ -67,17 +69,17 @@ func newSource(ctx context.Context, root, version string) (*source, error) {
 }
 
 func (s *source) git(ctx context.Context, args ...string) (string, error) {
-	out, err := s.command(ctx, "git", args...)
+	out, err := s.command(ctx, os.Environ(), "git", args...)
 	if err != nil {
 		return "", fmt.Errorf("%w; a release is built in a git clone of celvpa", err)
 	}
 	return out, nil
 }
 
-// command runs a command in the clone and returns what it prints.
-func (s *source) command(ctx context.Context, name string, args ...string) (string, error) {
+// command runs a command in the clone, with an environment, and returns what it prints.
+func (s *source) command(ctx context.Context, environment []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = s.root
+	cmd.Dir, cmd.Env = s.root, environment
 	out, err := cmd.Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
