@@ -42,12 +42,12 @@ func newSource(ctx context.Context, root, version string) (*source, error) {
 		return nil, fmt.Errorf("the version is %q; give one such as v0.1.0 or v0.1.0-rc.1", version)
 	}
 	s := &source{root: root, program: "./cmd/celvpa", version: version}
-	head, err := s.git(ctx, "log", "-1", "--format=%H %ct")
+	head, err := s.git(ctx, "log", "-1", "--no-show-signature", "--format=%H %ct")
 	if err != nil {
 		return nil, err
 	}
 	hash, seconds, _ := strings.Cut(head, " ")
-	changes, err := s.git(ctx, "status", "--porcelain")
+	changes, err := s.git(ctx, "status", "--porcelain", "--untracked-files=normal")
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +68,7 @@ func newSource(ctx context.Context, root, version string) (*source, error) {
 	return s, nil
 }
 
+// git runs git in the clone. Its settings may change what it prints, so callers give the flags that they rely on.
 func (s *source) git(ctx context.Context, args ...string) (string, error) {
 	out, err := s.command(ctx, os.Environ(), "git", args...)
 	if err != nil {

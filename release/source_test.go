@@ -51,6 +51,17 @@ func TestWhatAReleaseIsMadeFrom(t *testing.T) {
 	require.EqualError(t, err, `SOURCE_DATE_EPOCH is "today"; it must be seconds since 1970`)
 }
 
+// TestSettingsOfGitHideNoChanges: a file that git status does not show by default is a change that would enter the program.
+func TestSettingsOfGitHideNoChanges(t *testing.T) {
+	root := clone(t)
+	settings := filepath.Join(t.TempDir(), "gitconfig")
+	require.NoError(t, os.WriteFile(settings, []byte("[status]\nshowUntrackedFiles = no\n[log]\nshowSignature = true\n"), 0o600))
+	t.Setenv("GIT_CONFIG_GLOBAL", settings)
+	require.NoError(t, os.WriteFile(filepath.Join(root, "cmd/celvpa/new.go"), []byte("package main\n"), 0o600))
+	_, err := newSource(t.Context(), root, "v1.0.0")
+	require.ErrorContains(t, err, "the work tree has changes")
+}
+
 func TestVersionsThatNoTagCanHaveAreRefused(t *testing.T) {
 	root := clone(t)
 	for _, version := range []string{"1.0.0", "v1.0", "v1.0.0+build", "v01.0.0", "latest", "v1.0.0-", "v1.0.0 "} {
