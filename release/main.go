@@ -19,8 +19,10 @@ import (
 
 const usage = `Usage: release [flags] all|image|push
 
-  all    write archives, images, SBOMs, the chart and SHA256SUMS to dist/
-  image  write the images for this machine's architecture to dist/
+  all    write archives, images, SBOMs, the chart and SHA256SUMS to dist/; the files of an earlier release there are removed
+         first, and if there are others it writes nothing
+  image  write the images for this machine's architecture to dist/, instead of those of this version there; SHA256SUMS is
+         removed if it lists them
   push   push the images to --repository
 
 Flags:
@@ -43,7 +45,7 @@ func run(ctx context.Context, args []string) error {
 	version := flags.String("version", "", "version, such as v0.1.0; empty = that of cmd/celvpa/version.txt")
 	tags := flags.String("tags", "", "build tags")
 	repository := flags.String("repository", defaultRepository, "where the images belong: the name of each is added")
-	out := flags.String("out", "", "folder to write to; empty = dist/ of the clone")
+	out := flags.String("out", "", "folder to write to instead of dist/ of the clone")
 	insecure := flags.Bool("insecure", false, "push over HTTP")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)

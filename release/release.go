@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -31,15 +26,12 @@ type release struct {
 	programs map[platform]*program // that are built
 }
 
-// folder is where it writes.
-func (r *release) folder() string { return cmp.Or(r.out, filepath.Join(r.root, "dist")) }
-
 // reference names an image in a registry.
 func (r *release) reference(k kind) string { return r.repository + "/" + k.name + ":" + r.version }
 
-// all writes everything to an empty folder.
+// all writes everything, to a folder that has nothing else.
 func (r *release) all(ctx context.Context, archives, images []platform) error {
-	if err := os.RemoveAll(r.folder()); err != nil {
+	if err := r.removeEarlier(); err != nil {
 		return err
 	}
 	for _, p := range archives {
@@ -148,7 +140,7 @@ func (r *release) indexes(ctx context.Context, platforms []platform, use func(ki
 	return nil
 }
 
-// images writes the images and the lists of what they consist of.
+// images writes the images and the lists of what they consist of, instead of those of earlier runs.
 func (r *release) images(ctx context.Context, platforms []platform) error {
 	return r.indexes(ctx, platforms, func(k kind, index v1.ImageIndex, images map[platform]v1.Image) error {
 		packed, err := r.archive(r.reference(k), index)
@@ -160,6 +152,9 @@ func (r *release) images(ctx context.Context, platforms []platform) error {
 			return err
 		}
 		r.say("%s@%s", r.reference(k), digest)
+		if err := r.removeImage(k); err != nil {
+			return err
+		}
 		if err := r.write(fmt.Sprintf("%s_%s_image.tar", k.name, r.version), packed); err != nil {
 			return err
 		}
@@ -205,32 +200,6 @@ func (r *release) writeSBOM(name string, list *sbom) error {
 		return err
 	}
 	return r.write(name+".spdx.json", text)
-}
-
-// write writes a file of the release.
-func (r *release) write(name string, content []byte) error {
-	if err := os.MkdirAll(r.folder(), 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(r.folder(), name), content, 0o644); err != nil {
-		return err
-	}
-	r.say("wrote %s/%s: %s", filepath.Base(r.folder()), name, size(len(content)))
-	return nil
-}
-
-// sums writes the checksums of all files, in the form that sha256sum -c reads.
-func (r *release) sums() error {
-	files, err := filesIn(r.folder(), "", func(string) bool { return true })
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
-	var out bytes.Buffer
-	for _, f := range files {
-		fmt.Fprintf(&out, "%x  %s\n", sha256.Sum256(f.content), f.name)
-	}
-	return r.write("SHA256SUMS", out.Bytes())
 }
 
 func (r *release) say(format string, args ...any) {
