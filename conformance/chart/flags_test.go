@@ -111,3 +111,9 @@ func TestFlagsThatContradictNothingAreGiven(t *testing.T) {
 		require.Equal(t, c.arg, args[len(args)-1])
 	}
 }
+
+// TestUnderscoresOfFlagsAreDashes, where the chart looks for flags.
+func TestUnderscoresOfFlagsAreDashes(t *testing.T) {
+	require.Contains(t, render(t, withArg(t, map[string]any{}, "recommender", "--use_external_metrics"))["rbac.yaml"], "external.metrics.k8s.io")
+	require.Contains(t, argsOf(t, render(t, withArg(t, map[string]any{}, "updater", "--updater_interval=30s")))["admission-controller"], "--updater_interval=30s")
+}

@@ -73,7 +73,7 @@
 {{- end }}
 {{- /* VPAs are checked against the interval of the updater. */}}
 {{- range .root.Values.updater.extraArgs }}
-{{- if hasPrefix "--updater-interval=" . }}
+{{- if replace "_" "-" . | hasPrefix "--updater-interval=" }}
 - {{ . }}
 {{- end }}
 {{- end }}

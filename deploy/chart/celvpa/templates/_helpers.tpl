@@ -150,7 +150,7 @@ rollingUpdate: {{ toJson $update }}
 {{- /* The chart creates the configuration, so nobody can create it again while the release is being uninstalled. */ -}}
 {{- if not (has "create" .verbs) }}{{ $webhook = append $webhook (set . "resourceNames" (list "vpa-webhook-config")) }}{{ end -}}
 {{- else if has "external.metrics.k8s.io" .apiGroups -}}
-{{- if contains "--use-external-metrics" (join " " $.values.extraArgs) }}{{ $other = append $other . }}{{ end -}}
+{{- if contains "--use-external-metrics" (join " " $.values.extraArgs | replace "_" "-") }}{{ $other = append $other . }}{{ end -}}
 {{- else if and (has "leases" .resources) (not (has "create" .verbs)) -}}
 {{- $other = append $other (set . "resourceNames" $.leases) -}}
 {{- else -}}
