@@ -26,23 +26,23 @@ func (p *Pipeline) declarer(kind, name string) *Pipeline {
 // completePipelines adds to pipelines what they inherit from those that they extend.
 func (l *Library) completePipelines(ps *source.Collector) {
 	l.Pipelines = maps.Clone(l.written)
-	c := &completion{library: l, complete: map[string]bool{}, under: map[string]bool{}, ps: ps}
+	c := &completion{library: l, under: map[string]bool{}, ps: ps}
 	for _, id := range slices.Sorted(maps.Keys(l.written)) {
 		c.pipeline(id)
 	}
+	ps.Dedupe() // a fault of one that several extend
 }
 
 // completion completes each pipeline once, those that it extends first.
 type completion struct {
-	library  *Library
-	complete map[string]bool
-	under    map[string]bool // pipelines whose extended one is being completed
-	ps       *source.Collector
+	library *Library
+	under   map[string]bool // pipelines whose extended one is being completed
+	ps      *source.Collector
 }
 
 func (c *completion) pipeline(id string) {
 	p := c.library.written[id]
-	if p.Extends.IsZero() || c.complete[id] {
+	if isComplete := c.library.Pipelines[id] != p; p.Extends.IsZero() || isComplete {
 		return
 	}
 	base, err := findPipeline(c.library.written, p.Extends.Value)
@@ -61,22 +61,19 @@ func (c *completion) pipeline(id string) {
 	c.pipeline(base.ID())
 	delete(c.under, id)
 	c.library.Pipelines[id] = p.over(c.library.Pipelines[base.ID()])
-	c.complete[id] = true
 }
 
 // circle lists the pipelines that extend each other, from the one with this ID on.
 func (c *completion) circle(id string) string {
 	ids := []string{id}
-	for {
+	for len(ids) == 1 || ids[len(ids)-1] != id {
 		next, err := findPipeline(c.library.written, c.library.written[ids[len(ids)-1]].Extends.Value)
 		if err != nil {
-			return strings.Join(ids, " → ") // cannot be: each was found before
+			break // cannot be: each was found before
 		}
 		ids = append(ids, next.ID())
-		if next.ID() == id {
-			return strings.Join(ids, " → ")
-		}
 	}
+	return strings.Join(ids, " → ")
 }
 
 // over lays a pipeline over the one that it extends: points, params and definitions of the same name
