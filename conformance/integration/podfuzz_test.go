@@ -48,14 +48,22 @@ func fuzzSize() (vpas, pods int) {
 	return 10, 5
 }
 
+// fuzzSeed is the same in each run, so that a change is judged by what it changed; with LONG=1 it is
+// a new one, and FUZZ_SEED repeats that run.
+func fuzzSeed() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("FUZZ_SEED"), 10, 64); err == nil {
+		return n
+	}
+	if os.Getenv("LONG") != "" {
+		return uint64(time.Now().UnixNano())
+	}
+	return 1
+}
+
 // newFuzzed creates the VPAs before the webhook is registered, because it would refuse some.
-// FUZZ_SEED repeats a run.
 func newFuzzed(t *testing.T, prefix string) *fuzzed {
 	t.Helper()
-	f := &fuzzed{seed: uint64(time.Now().UnixNano())}
-	if n, err := strconv.ParseUint(os.Getenv("FUZZ_SEED"), 10, 64); err == nil {
-		f.seed = n
-	}
+	f := &fuzzed{seed: fuzzSeed()}
 	t.Logf("FUZZ_SEED=%d does this run again", f.seed)
 	vpas, pods := fuzzSize()
 	var all [][]fuzzedPod

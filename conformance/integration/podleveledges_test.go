@@ -76,6 +76,15 @@ func oddPodsAndOddRecommendations(t *testing.T) {
 			}
 		})
 	}
+	// API servers give such a pod a request for CPU that rules cannot count.
+	t.Run("more CPU in a sidecar than can be added up", func(t *testing.T) {
+		p := w.created(t, `
+initContainers: [{name: proxy, restartPolicy: Always, resources: {requests: {cpu: 1E}}}]
+containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}}}]
+resources: {requests: {memory: 100Mi}}`)
+		has(t, p, "pod 1000000000000000000100m/- 300Mi/-", "100m/- 200Mi/-")
+		require.Contains(t, updates(p), "cpu is not changed: an amount in the pod is too large")
+	})
 }
 
 // fiveHundredContainers: the API server accepts them, and the webhook answers within its timeout.

@@ -59,7 +59,7 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanzaSchema.Of(stanza{requests, limits}), kept: b.keptRatio("")}
 		b.init = initRequests(in.Pod)
 		b.defaults = defaultRequests(in.Pod, requests, limits, b.init)
-		if of := inexact(in.Pod, requests, limits); len(of) > 0 {
+		if of := inexact(in.Pod, requests, limits, b.defaults); len(of) > 0 {
 			b.inexact = inexactSchema.Of(of)
 		}
 	}

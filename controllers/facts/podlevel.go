@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -103,9 +104,14 @@ func isInexact(name corev1.ResourceName) func([]corev1.ResourceName) (bool, bool
 }
 
 // inexact lists pod-level resources where some amount is too large for rules or not a whole number
-// of milli-cores or bytes.
-func inexact(pod *corev1.Pod, requests, limits corev1.ResourceList) (out []corev1.ResourceName) {
+// of milli-cores or bytes, and those of which API servers fill in a request that is too large.
+// defaults are the pod's defaultRequests.
+func inexact(pod *corev1.Pod, requests, limits corev1.ResourceList, defaults *lang.Record) (out []corev1.ResourceName) {
 	for _, name := range ScaledResources {
+		if filled, ok := defaults.Int(string(name)); ok && filled == math.MaxInt64 {
+			out = append(out, name)
+			continue
+		}
 		if _, asked := requests[name]; !asked {
 			if _, limited := limits[name]; !limited {
 				continue
