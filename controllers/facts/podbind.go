@@ -4,6 +4,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/celvpa/celvpa/controllers/poddefaults"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
@@ -17,7 +18,8 @@ type boundPod struct {
 	parts    []podPart    // the containers
 	pod      *podPart     // nil without pod-level resources
 	init     *lang.Record // for pods with pod-level resources
-	defaults *lang.Record // filled in by API servers
+	defaults *lang.Record // requests that API servers fill in
+	limited  *lang.Record // limits that they fill in
 	inexact  *lang.Record // pod-level resources that rules cannot count exactly
 	level    *vpav1.RecommendedResources
 }
@@ -58,7 +60,7 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 	if requests, limits, ok := podResourcesOf(in.Pod); ok {
 		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanzaSchema.Of(stanza{requests, limits}), kept: b.keptRatio("")}
 		b.init = initRequests(in.Pod)
-		b.defaults = defaultRequests(in.Pod, requests, limits, b.init)
+		b.defaults, b.limited = defaultRequests(in.Pod, requests, limits, b.init), Resources(poddefaults.PodLimits(&in.Pod.Spec, requests))
 		if of := inexact(in.Pod, requests, limits, b.defaults); len(of) > 0 {
 			b.inexact = inexactSchema.Of(of)
 		}
@@ -129,7 +131,7 @@ func (b *boundPod) addAll(f *fitted) {
 	}
 	if b.pod != nil {
 		f.items = append(f.items, f.facts.AddItem("podLevel", b.pod.name).
-			Set("policy", b.pod.policy).Set("original", b.pod.original).Set("keptRatio", b.pod.kept).Set("init", b.init).Set("defaultRequests", b.defaults))
+			Set("policy", b.pod.policy).Set("original", b.pod.original).Set("keptRatio", b.pod.kept).Set("init", b.init).Set("defaultRequests", b.defaults).Set("defaultLimits", b.limited))
 	}
 }
 

@@ -96,6 +96,7 @@ var (
 			{Name: "policy", Type: lang.RecordOf(podPolicySchema.Schema), Doc: "podPolicies of the VPA"},
 			{Name: "init", Type: lang.RecordOf(initSchema.Schema), Doc: "its init containers"},
 			{Name: "defaultRequests", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "the requests that API servers fill in where the pod has none: the sum over its containers, else its limit"},
+			{Name: "defaultLimits", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "the limits that API servers fill in where the pod has none: the sum over its containers, of a resource that all of them limit"},
 			originalVar, keptVar,
 			{Name: "recommended", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,

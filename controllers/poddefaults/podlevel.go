@@ -20,9 +20,8 @@ func podLevel(spec *corev1.PodSpec) {
 	}
 	containers := &corev1.Pod{Spec: corev1.PodSpec{Containers: spec.Containers, InitContainers: spec.InitContainers}}
 	requests := resource.AggregateContainerRequests(containers, resource.PodResourcesOptions{})
-	limits := resource.AggregateContainerLimits(containers, resource.PodResourcesOptions{})
 
-	own.Limits = filledIn(own.Limits, only(limits, func(name corev1.ResourceName) bool {
+	own.Limits = filledIn(own.Limits, only(resource.AggregateContainerLimits(containers, resource.PodResourcesOptions{}), func(name corev1.ResourceName) bool {
 		_, requested := own.Requests[name]
 		return hugePages(name) && !requested
 	}))
@@ -30,16 +29,23 @@ func podLevel(spec *corev1.PodSpec) {
 		return resource.IsSupportedPodLevelResource(name) && !hugePages(name)
 	}))
 	own.Requests = filledIn(own.Requests, only(own.Limits, resource.IsSupportedPodLevelResource))
-	allowed := only(limits, func(name corev1.ResourceName) bool {
-		_, requested := own.Requests[name]
+	own.Limits = filledIn(own.Limits, PodLimits(spec, own.Requests))
+}
+
+// PodLimits are the limits that API servers give a pod that has none, but these requests: what its
+// containers may use together of a resource, where all of them limit it.
+func PodLimits(spec *corev1.PodSpec, requests corev1.ResourceList) corev1.ResourceList {
+	containers := &corev1.Pod{Spec: corev1.PodSpec{Containers: spec.Containers, InitContainers: spec.InitContainers}}
+	out := only(resource.AggregateContainerLimits(containers, resource.PodResourcesOptions{}), func(name corev1.ResourceName) bool {
+		_, requested := requests[name]
 		return requested && resource.IsSupportedPodLevelResource(name) && allLimit(spec, name)
 	})
-	for name, limit := range allowed {
-		if request := own.Requests[name]; request.Cmp(limit) > 0 {
-			allowed[name] = request
+	for name, limit := range out {
+		if request := requests[name]; request.Cmp(limit) > 0 {
+			out[name] = request
 		}
 	}
-	own.Limits = filledIn(own.Limits, allowed)
+	return out
 }
 
 // only is a list without the resources that do not count.
