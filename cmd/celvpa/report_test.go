@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/engine/source"
+	"github.com/celvpa/celvpa/simulate"
+	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
 // TestGitHubAnnotationsAreEscaped: a colon or comma would end a property, and a line break the command.
@@ -59,6 +61,11 @@ func TestFindingsStandWhereTheFieldIs(t *testing.T) {
 	out, err = celvpa(t, "validate", "-f", write(t, t.TempDir(), "vpa.yaml", huge), "-o", "github")
 	require.ErrorIs(t, err, errNo)
 	require.Regexp(t, `^::error title=schema,file=\S+,line=6,col=5::default/plain: spec\.updatePolicy\.minReplicas: Invalid value: 3000000000: `, out)
+}
+
+func TestAFaultOfAWholeObjectNamesNoField(t *testing.T) {
+	r := validationReport(&simulate.Validation{Items: []simulate.Judgement{{Object: "web/shop", Causes: []vpareview.Cause{{Rule: "schema", Message: "cannot be read"}}}}}, false)
+	require.Equal(t, "::error title=schema::web/shop: cannot be read\n", printed(t, r, "github"))
 }
 
 // TestReportsHaveTheSameFindings of each command in each form: SARIF, JUnit and GitHub.

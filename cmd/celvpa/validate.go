@@ -103,7 +103,7 @@ func validationReport(r *simulate.Validation, incomplete bool) *report {
 			for _, cause := range causes {
 				line, column := item.Document.Field(cause.Field)
 				c.findings = append(c.findings, finding{
-					rule: cause.Rule, about: item.Object, message: cause.Field + ": " + cause.Message, warning: warning,
+					rule: cause.Rule, about: item.Object, message: cause.FieldAndMessage(), warning: warning,
 					at: source.Position{File: item.Document.Source.File, Line: line, Col: column},
 				})
 			}

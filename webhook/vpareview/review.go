@@ -55,12 +55,14 @@ type Cause struct {
 }
 
 // String returns the cause in one line.
-func (c Cause) String() string {
-	text := fmt.Sprintf("%s (rule %s)", c.Message, c.Rule)
-	if c.Field != "" {
-		text = c.Field + ": " + text
+func (c Cause) String() string { return fmt.Sprintf("%s (rule %s)", c.FieldAndMessage(), c.Rule) }
+
+// FieldAndMessage is the cause without its rule; the field is left out where the whole object is at fault.
+func (c Cause) FieldAndMessage() string {
+	if c.Field == "" {
+		return c.Message
 	}
-	return text
+	return c.Field + ": " + c.Message
 }
 
 // Answer is the decision about an object.
