@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -37,32 +38,33 @@ func rolloutCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// aCustomControllerIsFollowedToItsPods: a Rollout owns a ReplicaSet, which owns the pods. The VPA names the Rollout.
-func aCustomControllerIsFollowedToItsPods(t *testing.T) {
-	ns := namespace(t, "it-custom")
-	create(t, rolloutCRD())
-	rollout := func() *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
+// rolledOut creates the Rollout web, and the ReplicaSet web-1 that it owns, with two pods.
+func rolledOut(t *testing.T, ns string) {
+	t.Helper()
+	var owner *unstructured.Unstructured
+	eventually(t, 20*time.Second, "the kind Rollout", func(ctx context.Context) (bool, error) {
+		owner = &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Rollout",
 			"metadata": map[string]any{"namespace": ns, "name": "web"},
 			"spec":     map[string]any{"replicas": int64(2)},
 		}}
-	}
-	owner := rollout()
-	eventually(t, 20*time.Second, "the kind Rollout", func(ctx context.Context) (bool, error) {
-		owner = rollout()
 		return cluster.Create(ctx, owner) == nil, nil
 	})
 	require.NoError(t, unstructured.SetNestedMap(owner.Object, map[string]any{"replicas": int64(2), "selector": "app=web"}, "status"))
 	require.NoError(t, cluster.Status().Update(t.Context(), owner))
-
 	template := steady(ns, "web", 2)
-	replicaSet := &appsv1.ReplicaSet{
+	create(t, &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-1", OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: "example.com/v1", Kind: "Rollout", Name: "web", UID: owner.GetUID(), Controller: ptr.To(true)}}},
 		Spec: appsv1.ReplicaSetSpec{Replicas: template.Spec.Replicas, Selector: template.Spec.Selector, Template: template.Spec.Template},
-	}
-	create(t, replicaSet)
+	})
+}
+
+// aCustomControllerIsFollowedToItsPods: a Rollout owns a ReplicaSet, which owns the pods. The VPA names the Rollout.
+func aCustomControllerIsFollowedToItsPods(t *testing.T) {
+	ns := namespace(t, "it-custom")
+	create(t, rolloutCRD())
+	rolledOut(t, ns)
 	before := running(t, ns, 2)
 	v := vpa(ns, "web", vpav1.UpdateModeInPlaceOrRecreate)
 	v.Spec.TargetRef = crossVersion("example.com/v1", "Rollout", "web")
@@ -89,4 +91,14 @@ func aCustomControllerIsFollowedToItsPods(t *testing.T) {
 		c := condition(&b, vpav1.ConfigUnsupported)
 		return c != nil && c.Status == corev1.ConditionTrue && containsText(c.Message, "has a parent controller"), err
 	})
+	// celvpa plan asks for the scale of an owner that no VPA names.
+	apart := namespace(t, "it-customowner")
+	rolledOut(t, apart)
+	running(t, apart, 2)
+	only := vpa(apart, "below", vpav1.UpdateModeRecreate)
+	only.Spec.TargetRef = crossVersion("apps/v1", "ReplicaSet", "web-1")
+	create(t, only)
+	out, err := exec.CommandContext(t.Context(), program, "plan", "--kubeconfig", kubeconfig, "-n", apart, "--explain").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "VerticalPodAutoscaler "+apart+"/below cannot be used: The target apps/v1.ReplicaSet/web-1 has a parent controller")
 }
