@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/yaml"
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -92,9 +91,6 @@ func (s *scenario) admit(t *testing.T) (*corev1.Pod, bool) {
 		return nil, false
 	}
 	pod = s.created(with(pod, answer.Change))
-	if !s.allowed(pod) {
-		return nil, false
-	}
 	pod.UID, pod.ResourceVersion = "u", "1"
 	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &metav1.Time{Time: now.Add(-100 * time.Hour)}
 	return pod, true
@@ -179,18 +175,6 @@ func (s *scenario) maximum() corev1.ResourceList {
 		return nil
 	}
 	return s.ranges[0].Spec.Limits[0].Max
-}
-
-// allowed reports whether LimitRanger accepts a pod. Limits of sidecars, which no VPA changes, can make
-// it refuse one.
-func (s *scenario) allowed(pod *corev1.Pod) bool {
-	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
-	for name, most := range s.maximum() {
-		if limit := limits[name]; limit.Cmp(most) > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // resizes is how many it may take until a pod is left alone. A pod that API servers gave the sum of

@@ -188,6 +188,12 @@ func aLimitRangeBoundsPods(t *testing.T) {
 	p = lowered.created(t, "{resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 200m, memory: 150Mi}}, containers: [{name: a}, {name: b}]}")
 	has(t, p, "pod 200m/400m 200Mi/300Mi", "-/- -/-", "-/- -/-")
 	require.Equal(t, "pod: cpu capped to fit Max in pod LimitRange, memory capped to fit Max in pod LimitRange, cpu request, memory request, cpu limit, memory limit", updates(p))
+
+	// With the limits of its sidecar the pod is at the maximum, which LimitRanger accepts.
+	p = lowered.created(t, `
+initContainers: [{name: proxy, restartPolicy: Always, resources: {limits: {cpu: 100m, memory: 100Mi}}}]
+containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 200m, memory: 200Mi}}}]`)
+	has(t, p, "150m/300m 100Mi/200Mi")
 }
 
 // aPodHoldsAllOfItsContainers: those with mode Off, init containers, and what rounding adds.

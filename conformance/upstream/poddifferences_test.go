@@ -108,6 +108,19 @@ status: {recommendation: {containerRecommendations: [{containerName: a, target: 
 		},
 	},
 	{
+		name: "limits of sidecars",
+		why:  "LimitRanger adds them to those of the other containers, which upstream raises to the maximum of the pod all the same. The pod is then refused.",
+		example: `object: {pod: {spec: {initContainers: [{name: i, restartPolicy: Always, resources: {limits: {memory: 128Mi}}}], containers: [{name: a, resources: {requests: {memory: 100M}, limits: {memory: 200M}}}]}},
+limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {memory: 512Mi}}]}}], vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: 1G}}]}}}}`,
+		even: func(r *podResult, input map[string]any) bool {
+			changed := false
+			for _, name := range bounded {
+				changed = r.lowerMaximum(input, name) || changed
+			}
+			return changed
+		},
+	},
+	{
 		name: "what is not recommended is not written",
 		why:  "Where a LimitRange bounds pods, upstream writes 0, or a minimum, for a resource of a container that nothing is recommended for, and shares what the container has of it among the others.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 1Mi}, limits: {cpu: 100m, memory: 1Mi}}}, {name: b, resources: {requests: {memory: 1Gi}, limits: {memory: 1Gi}}}]}},

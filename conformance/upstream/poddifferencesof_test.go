@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -237,6 +238,34 @@ func itemsOf(list []any, kind string) []map[string]any {
 		}
 	}
 	return out
+}
+
+// lowerMaximum takes the limits of sidecars from the lowest maximum that LimitRanges have for pods, if
+// that leaves any. It reports whether it did.
+func (r *podResult) lowerMaximum(input map[string]any, name corev1.ResourceName) bool {
+	var sidecars resource.Quantity
+	for i := range r.In.Pod.Spec.InitContainers {
+		if c := &r.In.Pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sidecars.Add(c.Resources.Limits[name])
+		}
+	}
+	var lowest resource.Quantity
+	var of map[string]any
+	list, _ := input["limitRanges"].([]any)
+	for _, item := range itemsOf(list, "Pod") {
+		most, _ := item["max"].(map[string]any)
+		if text, ok := most[string(name)]; ok {
+			if q := resource.MustParse(fmt.Sprint(text)); !q.IsZero() && (of == nil || q.Cmp(lowest) < 0) {
+				lowest, of = q, most
+			}
+		}
+	}
+	if of == nil || sidecars.Sign() <= 0 || sidecars.Cmp(lowest) >= 0 {
+		return false
+	}
+	lowest.Sub(sidecars)
+	of[string(name)] = lowest.String()
+	return true
 }
 
 // aboveCeiling reports whether a quantity exceeds the default ceilings.

@@ -20,6 +20,7 @@ type boundPod struct {
 	init     *lang.Record // for pods with pod-level resources
 	defaults *lang.Record // requests that API servers fill in
 	limited  *lang.Record // limits that they fill in
+	sidecars *lang.Record // their limits
 	inexact  *lang.Record // pod-level resources that rules cannot count exactly
 	level    *vpav1.RecommendedResources
 }
@@ -35,7 +36,7 @@ type podPart struct {
 }
 
 func bindPod(policies PolicyRules, in PodInput) *boundPod {
-	b := &boundPod{in: in, vpa: VPA(in.VPA), limits: in.Limits.bind(), inexact: inexactSchema.Empty(), parts: make([]podPart, len(in.Pod.Spec.Containers))}
+	b := &boundPod{in: in, vpa: VPA(in.VPA), limits: in.Limits.bind(), sidecars: sidecarLimits(in.Pod), inexact: inexactSchema.Empty(), parts: make([]podPart, len(in.Pod.Spec.Containers))}
 	var recommended []vpav1.RecommendedContainerResources
 	if rec := in.VPA.Status.Recommendation; rec != nil {
 		recommended, b.level = rec.ContainerRecommendations, rec.PodRecommendation
@@ -145,6 +146,6 @@ func (b *boundPod) start(item *registry.Item, i int, recommended, ratio, withhel
 }
 
 func (b *boundPod) common(f *fitted) *fitted {
-	f.facts.Set("vpa", b.vpa).Set("limitRange", b.limits).Set("inexact", b.inexact).Set("creating", types.Bool(b.in.Creating))
+	f.facts.Set("vpa", b.vpa).Set("limitRange", b.limits).Set("inexact", b.inexact).Set("sidecarLimits", b.sidecars).Set("creating", types.Bool(b.in.Creating))
 	return f
 }

@@ -67,6 +67,7 @@ var (
 		{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
 		{Name: "limitRange", Type: lang.RecordOf(limitRangesSchema), Doc: "the LimitRanges of the namespace combined: the highest minimum, the lowest maximum and ratio"},
 		{Name: "inexact", Type: lang.RecordOf(inexactSchema.Schema), Doc: "resources at pod level of which an amount of the pod, of a container or of an init container, or the request that API servers fill in, is too large to count, or an amount is not a whole number of milli-cores or bytes"},
+		{Name: "sidecarLimits", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "the limits of its init containers that keep running, together"},
 		{Name: "creating", Type: lang.Bool, Doc: "the pod is about to be created; false for one that runs"},
 	}
 	originalVar = registry.Var{Name: "original", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "what the pod has now"}

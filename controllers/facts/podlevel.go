@@ -85,7 +85,7 @@ func initRequests(pod *corev1.Pod) *lang.Record {
 			field := string(name)
 			before, _ := running.Int(field)
 			now := lang.SaturatingAdd(before, AmountOf(name, q))
-			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			if keepsRunning(c) {
 				running.SetInt(field, now)
 			}
 			highest, _ := peak.Int(field)
@@ -93,6 +93,29 @@ func initRequests(pod *corev1.Pod) *lang.Record {
 		}
 	}
 	return initSchema.Of(initSums{running, peak})
+}
+
+// keepsRunning reports whether an init container is a sidecar.
+func keepsRunning(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// sidecarLimits sums the limits of sidecars, which LimitRanger adds to those of the containers.
+func sidecarLimits(pod *corev1.Pod) *lang.Record {
+	if len(pod.Spec.InitContainers) == 0 {
+		return resourcesSchema.Empty()
+	}
+	out := resourcesSchema.New()
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		for _, name := range ScaledResources {
+			if q, limited := c.Resources.Limits[name]; limited && keepsRunning(c) {
+				before, _ := out.Int(string(name))
+				out.SetInt(string(name), lang.SaturatingAdd(before, AmountOf(name, q)))
+			}
+		}
+	}
+	return out
 }
 
 var inexactSchema = lang.Bind("InexactResources",
