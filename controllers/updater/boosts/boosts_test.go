@@ -324,3 +324,14 @@ func TestAuditedOverlaysReportTheirEffectOnBoosts(t *testing.T) {
 	require.Equal(t, again{backOff: true}, l.decide(t.Context(), pod, sixty(t), chosen, l.Log))
 	require.Equal(t, "Normal RuleOverlayAudit RuleOverlay later (Audit) would change startup boosts: pod p: InPlaceCPU (unboost/boost-over-cpu-first) → Skip (unboost/gate-off)", <-l.events.Events)
 }
+
+// Regression: pods that find no room on the nodes counted as disrupted, so the boosts whose CPU they
+// were waiting for never ended.
+func TestBoostEndsWhileOtherPodsFindNoRoomForTheirs(t *testing.T) {
+	unscheduled := func(p *corev1.Pod) {
+		p.Spec.NodeName, p.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	}
+	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", 0, unscheduled))
+	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
+	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized)
+}

@@ -74,7 +74,7 @@ func TestBoostedPodsAreRequeued(t *testing.T) {
 		"also where the VPA boosts no more":       {vpa: webVPA(t, ""), want: again{after: time.Minute}, sent: true},
 		"while others wait on their nodes":        {pods: []*corev1.Pod{webPod(t, "p", time.Hour), webPod(t, "q", time.Hour, deferred), webPod(t, "r", time.Hour, deferred)}, want: again{after: time.Minute}, sent: true},
 		"ever later while others are resized":     {pods: []*corev1.Pod{webPod(t, "p", time.Hour), webPod(t, "q", time.Hour, inProgress), webPod(t, "r", time.Hour)}, want: again{backOff: true}},
-		"ever later while others are missing":     {pods: []*corev1.Pod{webPod(t, "p", time.Hour)}, want: again{backOff: true}},
+		"while others are missing":                {pods: []*corev1.Pod{webPod(t, "p", time.Hour)}, want: again{after: time.Minute}, sent: true},
 		"ever later while it is being resized":    {pods: []*corev1.Pod{webPod(t, "p", time.Hour, inProgress)}, want: again{backOff: true}},
 		"never when it is gone":                   {pods: []*corev1.Pod{webPod(t, "q", time.Hour)}},
 		"never when it is not ready":              {pods: []*corev1.Pod{webPod(t, "p", time.Hour, func(p *corev1.Pod) { p.Status.Conditions = nil })}},
