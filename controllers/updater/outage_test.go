@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -69,4 +71,32 @@ func TestAnEvictionWithoutAnAnswerIsNotSaidToBeRefused(t *testing.T) {
 	require.NotContains(t, lost, refused)
 	require.Equal(t, []string{"EvictionNotAnswered of web: Pod web-01 may have been evicted: the API server did not answer in time (update/evict)"}, w.heard("EvictionNotAnswered"))
 	require.Empty(t, w.heard("EvictedByVPA"))
+}
+
+// Regression: API servers ask webhooks before they evict. A pod whose webhook failed was still said to be
+// perhaps evicted, in every cycle anew, counted as evicted for a minute, and nothing named the webhook.
+func TestAWebhookThatFailsIsNamedAndEvictsNothing(t *testing.T) {
+	failed := apierrors.NewInternalError(errors.New(`failed calling webhook "policy.example.com": failed to call webhook: Post "https://policy.example:443/": context deadline exceeded`))
+	w := newWorld(t, nil)
+	w.workload("web", 2, vpav1.UpdateModeRecreate)
+	w.refusing("evict", failed)
+	require.Equal(t, []string{"evict web-01", "evict web-02"}, w.cycle(), "the first one took no place in the budget")
+	require.Empty(t, w.heard("EvictionNotAnswered"))
+	require.Len(t, w.heard("EvictionRefused"), 1)
+	require.Contains(t, w.heard("EvictionRefused")[0], `Pod web-01 cannot be evicted: Internal error occurred: failed calling webhook "policy.example.com"`)
+	w.clock.Step(30 * time.Second)
+	require.Empty(t, w.cycle(), "a back-off")
+	w.clock.Step(30 * time.Second)
+	w.refusing("evict", nil)
+	require.Equal(t, []string{"evict web-01"}, w.cycle())
+
+	tall := newWorld(t, nil)
+	tall.workload("tall", 2, vpav1.UpdateModeInPlaceOrRecreate)
+	tall.refusing("resize", failed)
+	require.Equal(t, []string{"resize tall-01", "resize tall-02"}, tall.cycle())
+	var pods corev1.PodList
+	require.NoError(t, tall.List(t.Context(), &pods))
+	require.False(t, tall.Busy(&pods.Items[0]), "no resize is under way")
+	tall.clock.Step(time.Second)
+	require.Equal(t, []string{"resize tall-01", "resize tall-02"}, tall.cycle(), "the next cycle retries")
 }

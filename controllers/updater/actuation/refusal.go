@@ -31,6 +31,9 @@ var (
 	// servers do not say why.
 	ofPatch  = "the server rejected our request due to an error in our request"
 	ofPolicy = []string{"ValidatingAdmissionPolicy", "admission webhook"}
+	// A webhook with failure policy Fail that does not answer. Its code is 500, but webhooks are asked before
+	// anything is done.
+	ofWebhook = "failed calling webhook"
 	// An API server that has just started and has not cached all nodes, LimitRanges or quotas.
 	ofHaste = []string{"not yet ready to handle request", "failed to get node", "error enforcing limit ranges"}
 )
@@ -84,10 +87,19 @@ func RefusalOf(err error) facts.Refusal {
 
 // EvictionRefusalOf classifies the error of an eviction. The error must not be nil.
 func EvictionRefusalOf(err error) facts.Refusal {
-	if AnswerOf(err) == Budget {
+	switch {
+	case AnswerOf(err) == Budget:
 		return facts.RefusedBudget
+	case webhookFailed(err):
+		return facts.RefusedForbidden
 	}
 	return RefusalOf(err)
+}
+
+// webhookFailed reports whether the API server refused because a webhook did not answer.
+func webhookFailed(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && strings.Contains(answer.Status().Message, ofWebhook)
 }
 
 // EvictionAnswer is the outcome of an eviction.
@@ -123,6 +135,8 @@ func AnswerOf(err error) EvictionAnswer {
 	case code == http.StatusNotFound && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), code == http.StatusGone,
 		code == http.StatusConflict && strings.Contains(status.Message, "UID"): // a new pod has the name
 		return Gone
+	case webhookFailed(err):
+		return Failed
 	case code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
 		return Unsure
 	}
@@ -143,7 +157,7 @@ func Declined(err error) bool {
 		return utilnet.IsConnectionRefused(err) // it did not reach the API server
 	}
 	code := answer.Status().Code
-	return code < http.StatusInternalServerError && code != http.StatusRequestTimeout
+	return code < http.StatusInternalServerError && code != http.StatusRequestTimeout || webhookFailed(err)
 }
 
 // Said is the message of the API server, with the causes, which name disruption budgets.

@@ -80,6 +80,7 @@ func TestRefusedResizesAreClassified(t *testing.T) {
 
 func TestAnswersToEvictionsAreClassified(t *testing.T) {
 	pods := corev1.Resource("pods")
+	webhookDown := apierrors.NewInternalError(errors.New(`failed calling webhook "a.example.com": failed to call webhook: EOF`))
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -96,10 +97,14 @@ func TestAnswersToEvictionsAreClassified(t *testing.T) {
 		{"no such subresource", apierrors.NewGenericServerResponse(404, "create", pods, "web", "404 page not found", 0, true), Failed},
 		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no")), Failed},
 		{"a timeout", apierrors.NewTimeoutError("later", 1), Unsure},
+		{"a webhook that does not answer", webhookDown, Failed},
 		{"time is up", fmt.Errorf("evicting: %w", context.DeadlineExceeded), Unsure},
 		{"the client's own limit", errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"), NotSent},
 	} {
 		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, AnswerOf(tt.err)) })
 	}
+	require.Equal(t, facts.RefusedForbidden, EvictionRefusalOf(webhookDown), "it starts a back-off")
+	require.True(t, Declined(webhookDown), "webhooks are asked first")
+	require.False(t, Declined(apierrors.NewInternalError(errors.New("etcdserver: request timed out"))))
 	require.Equal(t, "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget keep needs 3 healthy pods and has 3 currently", Said(fmt.Errorf("evicting pod ns/web: %w", budgetRefusal(3))))
 }
