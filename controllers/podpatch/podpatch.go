@@ -3,6 +3,7 @@
 package podpatch
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,7 +104,8 @@ func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpa
 func Resized(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
 	if pod.Annotations == nil {
-		ops = append(ops, Add("/metadata/annotations", map[string]any{}))
+		// Adding the map would replace annotations that others have added since the pod was read.
+		ops = append(ops, jsonpatch.NewOperation("test", "/metadata/annotations", json.RawMessage("null")), Add("/metadata/annotations", map[string]any{}))
 	}
 	if text := Updates(vpaName, change); text != "" {
 		ops = append(ops, Annotate(AnnotationUpdates, text))

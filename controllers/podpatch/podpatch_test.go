@@ -123,7 +123,7 @@ func TestAnnotationsOfAResizedPodDescribeTheResize(t *testing.T) {
 	const annotations = `{"op":"add","path":"/metadata/annotations/vpaUpdates","value":"Pod resources updated by v: pod: memory: limit NOT set since originalLimit is nil or 0, memory capped to fit Max in pod LimitRange, memory request; container 0: cpu request"},` +
 		`{"op":"add","path":"/metadata/annotations/vpaInPlaceUpdated","value":"true"}`
 	pod := &corev1.Pod{}
-	require.Equal(t, `[{"op":"add","path":"/metadata/annotations","value":{}},`+annotations+`]`, wire(t, Resized(pod, "v", both)))
+	require.Equal(t, `[{"op":"test","path":"/metadata/annotations","value":null},{"op":"add","path":"/metadata/annotations","value":{}},`+annotations+`]`, wire(t, Resized(pod, "v", both)))
 	pod.Annotations = map[string]string{"vpaUpdates": "Pod resources updated by old: pod: cpu request", "vpaObservedContainers": "a", "vpaCpuStartupBoost/a": "{}"}
 	require.Equal(t, `[`+annotations+`,{"op":"remove","path":"/metadata/annotations/vpaCpuStartupBoost~1a"}]`, wire(t, Resized(pod, "v", both)))
 }

@@ -126,3 +126,27 @@ func TestAnnotationsBackOff(t *testing.T) {
 		})
 	}
 }
+
+// Regression: a patch that adds the first annotations of a pod replaced those that somebody else had
+// added since the pod was read, such as one that keeps a node from being drained.
+func TestAnnotationsOfOthersAreKept(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("web", 2, vpav1.UpdateModeInPlaceOrRecreate)
+	get := func() (pod corev1.Pod) {
+		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-01"}, &pod))
+		return pod
+	}
+	w.refuse = func(ask, name string) error {
+		if pod := get(); ask == "annotate" && name == pod.Name && pod.Annotations == nil {
+			pod.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"}
+			require.NoError(t, w.Update(t.Context(), &pod))
+		}
+		return nil
+	}
+	require.Equal(t, []string{"resize web-01"}, w.cycle())
+	require.Contains(t, get().Annotations, "karpenter.sh/do-not-disrupt")
+	w.clock.Step(time.Minute)
+	w.cycle()
+	require.Contains(t, get().Annotations, "karpenter.sh/do-not-disrupt")
+	require.Equal(t, "true", get().Annotations["vpaInPlaceUpdated"])
+}
