@@ -48,6 +48,16 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 	r.recordFinal(w, c)
 }
 
+// leavePod leaves a pod to the next cycle, because the time of this one is up.
+func (r *run) leavePod(w *workload, c *candidate) {
+	r.decideAgain(w, c)
+	if podupdate.Acts(c.verdict.Do) {
+		w.postpone(c, postponedByDeadline)
+	}
+	w.tally.decide(c.verdict)
+	r.recordFinal(w, c)
+}
+
 // resize tries to resize a pod. If the API server refuses or does not answer, it returns true and
 // c.Attempt holds the reason.
 func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bool) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	"github.com/celvpa/celvpa/controllers/updater/remembered"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -280,4 +281,26 @@ func TestTimesInTheFutureDoNotBlockForever(t *testing.T) {
 		w.clock.Step(w.Interval)
 	}
 	require.Fail(t, "it is never evicted", "%v", w.asked)
+}
+
+// Regression: pods that a cycle left when its time was up in the middle of their VPA were counted nowhere,
+// and the VPA as finished.
+func TestPodsOfAnInterruptedVPAArePostponed(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Concurrent = 1 })
+	w.workload("web", 9, vpav1.UpdateModeRecreate)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.refuse = func(string, string) error {
+		if len(w.asked) == 3 {
+			cancel() // time is up after the third request
+		}
+		return nil
+	}
+	w.RunOnce(ctx)
+	require.Len(t, w.done, 3)
+	require.Equal(t, 6.0, testutil.ToFloat64(postponedPods.WithLabelValues(postponedByDeadline)))
+	require.Equal(t, 1.0, testutil.ToFloat64(unreachedVPAs))
+	require.Equal(t, 9.0, testutil.ToFloat64(decidedPods.WithLabelValues(facts.DoEvict, "update/evict")))
+	out, err := w.Explain(t.Context(), "ns", "web")
+	require.NoError(t, err)
+	require.Equal(t, postponedByDeadline, out.Pods[0].Postponed)
 }

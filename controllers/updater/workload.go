@@ -69,7 +69,8 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 	}
 	for _, c := range list {
 		if ctx.Err() != nil {
-			break
+			r.leavePod(w, c)
+			continue
 		}
 		r.updatePod(ctx, w, c)
 	}
