@@ -71,6 +71,8 @@ func TestAnEvictionWithoutAnAnswerIsNotSaidToBeRefused(t *testing.T) {
 	require.NotContains(t, lost, refused)
 	require.Equal(t, []string{"EvictionNotAnswered of web: Pod web-01 may have been evicted: the API server did not answer in time (update/evict)"}, w.heard("EvictionNotAnswered"))
 	require.Empty(t, w.heard("EvictedByVPA"))
+	require.Contains(t, said(apierrors.NewInternalError(errors.New("etcdserver: leader changed"))), unanswered)
+	require.Equal(t, []string{"EvictionNotAnswered of web: Pod web-01 may have been evicted: the API server answered: Internal error occurred: etcdserver: leader changed (update/evict)"}, w.heard("EvictionNotAnswered"))
 }
 
 // Regression: API servers ask webhooks before they evict. A pod whose webhook failed was still said to be

@@ -215,7 +215,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.disrupted(c) // it may have succeeded
 		r.breaker.Leaves(pod.UID, r.Clock.Now())
 		r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionNotAnswered", "Evict",
-			"Pod %s may have been evicted: the API server did not answer in time (%s)", pod.Name, c.verdict.Rule)
+			"Pod %s may have been evicted: %s (%s)", pod.Name, actuation.Unclear(err), c.verdict.Rule)
 	case actuation.Failed:
 		r.backOffEvictions(w, c, err)
 		if text := actuation.Said(err); r.reported.News(w.vpa.UID, about, withoutPod(text, pod)) {

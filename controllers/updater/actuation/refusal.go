@@ -160,6 +160,14 @@ func Declined(err error) bool {
 	return code < http.StatusInternalServerError && code != http.StatusRequestTimeout || webhookFailed(err)
 }
 
+// Unclear says why it is not known whether a request was carried out.
+func Unclear(err error) string {
+	if errors.As(err, new(apierrors.APIStatus)) {
+		return "the API server answered: " + Said(err)
+	}
+	return "the API server did not answer in time"
+}
+
 // Said is the message of the API server, with the causes, which name disruption budgets.
 func Said(err error) string {
 	var answer apierrors.APIStatus
