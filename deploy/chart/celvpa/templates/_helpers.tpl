@@ -51,8 +51,8 @@
 {{/* Labels */}}
 
 {{- define "celvpa.baseLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "celvpa.labels" -}}
@@ -78,7 +78,7 @@ app.kubernetes.io/component: {{ .name }}
 {{- define "celvpa.componentMetadata" -}}
 metadata:
   name: {{ include "celvpa.componentName" . }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "celvpa.componentLabels" . | nindent 4 }}
 {{- end -}}
