@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// maxCAs bounds a bundle, because replicas that were killed leave their CAs in it.
-const maxCAs = 20
+// maxCAs bounds a bundle, because replicas that were killed leave their CAs in it. A replica that changes its CA needs two, so at
+// least 50 have room. Each takes about 700 bytes.
+const maxCAs = 100
 
 // Bundle is what one process needs in the caBundle of the registration, which all replicas share.
 type Bundle struct {
@@ -32,7 +33,7 @@ func (b Bundle) Withdrawn() Bundle {
 func (b Bundle) PEM() []byte { return encodeCAs(slices.Clone(b.Needed)) }
 
 // Merge updates a caBundle. It returns the same bytes when there is nothing to change. Otherwise it sorts the CAs newest first, so
-// that all replicas write the same bytes, keeps the newest of those that are not needed, up to 20 in all, and drops what it
+// that all replicas write the same bytes, keeps the newest of those that are not needed, up to maxCAs in all, and drops what it
 // cannot parse.
 func (b Bundle) Merge(old []byte, now time.Time) []byte {
 	found, err := parseCAs(old)

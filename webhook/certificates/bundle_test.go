@@ -2,6 +2,7 @@ package certificates
 
 import (
 	"crypto/x509"
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,11 +31,44 @@ func TestAReplicaThatRestartsDropsItsCAFromBefore(t *testing.T) {
 	require.Equal(t, string(bundle), string(healthy.Bundle().Merge(bundle, clk.Now())), "others' CAs are theirs to drop")
 }
 
+// TestAllOfManyReplicasStayTrusted while they change their CAs at the same time, as replicas do that started together: of those that
+// did not fit into the bundle, the oldest were dropped, with which replicas still served.
+func TestAllOfManyReplicasStayTrusted(t *testing.T) {
+	clk := testclock.NewFakeClock(newYear)
+	replicas := make([]*SelfSigned, 24)
+	for i := range replicas {
+		replicas[i] = own(t, clk, func(o *SelfSignedOptions) { o.Replica = fmt.Sprintf("%d:8000", i) })
+	}
+	var registered []byte
+	check := func() int {
+		t.Helper()
+		for _, r := range replicas {
+			b := r.Bundle()
+			registered = b.Merge(registered, clk.Now())
+			r.Published(b)
+		}
+		for i, r := range replicas {
+			require.NoError(t, believes(t, r, registered, "127.0.0.1", clk.Now()), "replica %d after %s", i, clk.Since(newYear))
+		}
+		cas, err := parseCAs(registered)
+		require.NoError(t, err)
+		return len(cas)
+	}
+	require.Equal(t, 24, check())
+	most := 0
+	for _, step := range []time.Duration{DefaultCALifetime / 2, 0, maxSettle / 2, maxSettle, maxGrace / 2, maxGrace} {
+		clk.Step(step)
+		most = max(most, check())
+	}
+	require.Equal(t, 48, most)
+	require.Equal(t, 24, check())
+}
+
 // TestABundleIsMerged as the situation demands.
 func TestABundleIsMerged(t *testing.T) {
 	clk := testclock.NewFakeClock(newYear)
 	var made []*x509.Certificate // each an hour younger than the one before
-	for range 30 {
+	for range maxCAs + 10 {
 		made = append(made, own(t, clk, nil).Bundle().Needed...)
 		clk.Step(time.Hour)
 	}
