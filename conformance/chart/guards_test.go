@@ -50,22 +50,60 @@ func TestTheChartRefusesToRunBesideAnotherVPA(t *testing.T) {
 		"a webhook of something else":       {webhook("mesh", "mesh.example"), "{}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, err := harness.Decode([]byte(c.cluster))
-			require.NoError(t, err)
-			there := inCluster{}
-			for _, o := range objects {
-				there = append(there, o)
-			}
-			loaded, err := loadOnce()
-			require.NoError(t, err)
-			options := common.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
-			values, err := util.ToRenderValues(loaded, parse(t, c.values), options, nil)
-			require.NoError(t, err)
-			_, err = engine.RenderWithClientProvider(loaded, values, there)
+			err := beside(t, c.cluster, c.values)
 			if c.want == "" {
 				require.NoError(t, err)
 			} else {
 				require.ErrorContains(t, err, c.want)
+			}
+		})
+	}
+}
+
+// beside renders the chart with values for a cluster that has objects.
+func beside(t *testing.T, cluster, values string) error {
+	t.Helper()
+	objects, err := harness.Decode([]byte(cluster))
+	require.NoError(t, err)
+	there := inCluster{}
+	for _, o := range objects {
+		there = append(there, o)
+	}
+	loaded, err := loadOnce()
+	require.NoError(t, err)
+	options := common.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
+	all, err := util.ToRenderValues(loaded, parse(t, values), options, nil)
+	require.NoError(t, err)
+	_, err = engine.RenderWithClientProvider(loaded, all, there)
+	return err
+}
+
+// TestComponentsThatServeDifferentVPAsDoNotShareALease: one of them would never lead.
+func TestComponentsThatServeDifferentVPAsDoNotShareALease(t *testing.T) {
+	const frugal = "{allowOtherVPA: true, updater: {enabled: false}, admissionController: {enabled: false}, recommender: {extraArgs: [--recommender_name=frugal]}}"
+	for name, c := range map[string]struct{ namespace, args, values, refused string }{
+		"a second recommender": {"celvpa-system", "", frugal, "recommender would share the lease celvpa-system/vpa-recommender-lease with Deployment celvpa-system/other, which serves other VPAs"},
+		"with a lease of its own": {"celvpa-system", "",
+			"{allowOtherVPA: true, updater: {enabled: false}, admissionController: {enabled: false}, recommender: {leaderElection: {resourceName: frugal}, extraArgs: [--recommender-name=frugal]}}", ""},
+		"in another namespace":                             {"celvpa", "", frugal, ""},
+		"in another namespace, with its lease in this one": {"celvpa", "--leader-elect-resource-namespace=celvpa-system", frugal, "set recommender.leaderElection.resourceName to a name that no other has"},
+		"without leader election": {"celvpa-system", "",
+			"{allowOtherVPA: true, updater: {enabled: false}, admissionController: {enabled: false}, recommender: {replicas: 1, extraArgs: [--recommender-name=frugal]}}", ""},
+		"one of the same name, which stands by": {"celvpa-system", "--recommender-name=frugal", frugal, ""},
+		"one that serves another namespace":     {"celvpa-system", "--vpa-object-namespace=a", "{allowOtherVPA: true, vpaObjectNamespace: b}", "with Deployment celvpa-system/other"},
+		"one that serves the same":              {"celvpa-system", "--vpa-object-namespace=a", "{allowOtherVPA: true, vpaObjectNamespace: a}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := "recommender, --leader-elect, --leader-elect-resource-name=vpa-recommender-lease, --leader-elect-resource-namespace=$(NAMESPACE)"
+			if c.args != "" {
+				args += ", " + c.args
+			}
+			err := beside(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: "+c.namespace+", name: other, labels: {app.kubernetes.io/component: recommender}}, "+
+				"spec: {replicas: 2, template: {spec: {containers: [{name: c, image: celvpa, args: ["+args+"]}]}}}}", c.values)
+			if c.refused == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.refused)
 			}
 		})
 	}
