@@ -17,6 +17,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,7 +66,7 @@ func init() { metrics.Registry.MustRegister(reachable) }
 // marked it. Nothing is stored. With failure policy Ignore, nothing else shows that a NetworkPolicy, a firewall, a Service or a CA
 // keeps them from it.
 type Prober struct {
-	Client    client.Client // not cached
+	Client    client.Client // of NewProbeClient
 	Namespace string        // that the webhook serves
 	Interval  time.Duration
 	Started   func() error // nil once API servers may know the webhook
@@ -78,6 +79,18 @@ type Prober struct {
 	failures int                  // in a row
 	denied   bool                 // logged that the permission is missing
 	notices  notice.Board
+}
+
+// NewProbeClient returns a client for a Prober. It drops warnings: policies of the cluster may warn about each probe, by its name, and
+// the usual client logs every text that it has not logged yet, and remembers it for good.
+func NewProbeClient(config *rest.Config, options client.Options) (client.Client, error) {
+	quiet := rest.CopyConfig(config)
+	quiet.WarningHandler, quiet.WarningHandlerWithContext = nil, rest.NoWarnings{}
+	probing, err := client.New(quiet, options)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the client of the webhook's probe: %w", err)
+	}
+	return probing, nil
 }
 
 // NeedLeaderElection is false: every replica looks by its own API server.

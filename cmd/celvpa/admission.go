@@ -120,14 +120,14 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 			return err
 		}
 	}
-	if explainer.Prober, err = w.probe(p, o.namespaces(), live, serving, log); err != nil {
+	if explainer.Prober, err = w.probe(p, o.namespaces(), serving, log); err != nil {
 		return err
 	}
 	return w.renewLease(p, live, serving, explainer.Prober.Unreached)
 }
 
 // probe finds out whether API servers reach the webhook; the Prober is nil if nothing does.
-func (w webhookOptions) probe(p *process, namespaces target.Namespaces, live client.Client, serving func() error, log logr.Logger) (*webhook.Prober, error) {
+func (w webhookOptions) probe(p *process, namespaces target.Namespaces, serving func() error, log logr.Logger) (*webhook.Prober, error) {
 	namespace := cmp.Or(namespaces.Only, namespaceOr(""))
 	switch {
 	case w.probeInterval == 0:
@@ -136,7 +136,11 @@ func (w webhookOptions) probe(p *process, namespaces target.Namespaces, live cli
 		log.Info("not finding out whether API servers reach the webhook, because it does not serve its own namespace", "namespace", namespace)
 		return nil, nil
 	}
-	prober := &webhook.Prober{Client: live, Namespace: namespace, Interval: w.probeInterval, Started: serving, Clock: clock.RealClock{}, Log: log}
+	probing, err := webhook.NewProbeClient(p.manager.GetConfig(), client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
+	if err != nil {
+		return nil, err
+	}
+	prober := &webhook.Prober{Client: probing, Namespace: namespace, Interval: w.probeInterval, Started: serving, Clock: clock.RealClock{}, Log: log}
 	return prober, p.manager.Add(prober)
 }
 
