@@ -40,7 +40,7 @@ func Generated() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := madeFrom + "# Apply it with `kubectl apply --server-side -f`: the CRDs are too large for client-side apply.\n"
+	all := madeFrom + "# Apply it with `kubectl apply --server-side -f`: a field that somebody else applied is then a conflict, not overwritten.\n"
 	for _, path := range slices.Sorted(maps.Keys(out)) {
 		if filepath.Base(path) != "kustomization.yaml" {
 			all += "---\n" + strings.TrimPrefix(out[path], madeFrom)
