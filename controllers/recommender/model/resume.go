@@ -201,10 +201,11 @@ func readPod(p *vpav1.CheckpointPod, lastCPU time.Time, window facts.Window, now
 	return e, nil
 }
 
-// LatestWindow is later than any memory window ends, even if windows were made shorter meanwhile:
-// all that count together.
+// LatestWindow is later than any memory window ends: all windows that count together. Windows may have
+// been made shorter since one was opened, which ends when it would have, so they count as no shorter
+// than by default.
 func LatestWindow(window facts.Window, now time.Time) time.Time {
-	return now.Add(window.ClockSkew).Add(window.Length())
+	return now.Add(window.ClockSkew).Add(max(window.Length(), facts.DefaultWindow().Length()))
 }
 
 // LimitReference keeps restored memory from weighing more than any new sample would: a reference

@@ -222,6 +222,33 @@ func TestMemoryOfTheFutureWeighsNoMoreThanThatOfAWindow(t *testing.T) {
 	require.Equal(t, above(1e9), memoryIn(c, w).Percentile(0.5))
 }
 
+// TestAWindowThatWasLongerGoesOnAfterARestart: it ends later than all windows of today together. The resume of all
+// containers was refused after --memory-aggregation-interval was lowered, and their targets fell.
+func TestAWindowThatWasLongerGoesOnAfterARestart(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	id := aPod(c, "p", "x", "a")
+	c.AddSample(cpuAt(id, "a", 100, 0), day)
+	c.AddSample(memoryAt(id, "a", 3e9, 0), day)
+	now := day.Add(time.Hour)
+	from := stored(t, c, w, now)
+
+	short := facts.DefaultWindow()
+	short.Interval = time.Hour
+	again := NewCluster(DefaultSettings())
+	again.SetWindow(short)
+	back := aWorkload(again, "v", "x", 0)
+	require.NoError(t, back.Restore(again.Settings(), "a", &from, now))
+	require.Zero(t, back.LimitReference("a", LatestWindow(short, now)))
+	_, err := back.Resume("a", &from, short, now)
+	require.NoError(t, err)
+	aPod(again, "p", "x", "a")
+	again.Continue(now)
+	require.Equal(t, above(3e9), memoryIn(again, back).Percentile(0.9))
+	require.Equal(t, Accepted, again.AddSample(memoryAt(id, "a", 1e9, 23*time.Hour), day.Add(23*time.Hour)))
+	require.Equal(t, above(3e9), memoryIn(again, back).Percentile(0.1), "the window that was open has not ended")
+}
+
 // TestAWindowWithoutAPeakTakesNothingFromACheckpoint: with zeroIsPeak=false a first sample of 0 bytes
 // is in no histogram, so there is nothing to leave out of the checkpoint.
 func TestAWindowWithoutAPeakTakesNothingFromACheckpoint(t *testing.T) {
