@@ -43,8 +43,8 @@ type Aggregate struct {
 	Window     facts.Window
 	WindowFrom uint64
 
-	created time.Time
-	resumed bool // it has the peaks of windows that were open at a restart
+	created   time.Time
+	inherited bool // it has peaks of windows that were opened before a restart, or under other labels
 }
 
 func newAggregate(s Settings, created time.Time) *Aggregate {

@@ -119,7 +119,7 @@ func (c *container) resume(e *resumed, restored *Aggregate) {
 	c.windowEnd, c.counted = e.windowEnd, c.counted || e.counted
 	if c.counted {
 		own.Add(float64(c.peak()), 1, c.windowEnd)
-		c.aggregate.resumed = true
+		c.aggregate.inherited = true
 	}
 }
 

@@ -83,6 +83,7 @@ func (c *Cluster) reconnect(p *pod, one *container, before *group, now time.Time
 	}
 	from.Memory.Subtract(float64(one.peak()), 1, one.windowEnd)
 	one.aggregate.Memory.Add(float64(one.peak()), 1, one.windowEnd)
+	one.aggregate.inherited = true
 	p.group.touch(one.name)
 }
 

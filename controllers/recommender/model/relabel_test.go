@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 )
 
 // TestTheMemoryPeakOfAPodMovesWithItsLabels: a pod whose labels change in an open window is remembered by the largest sample of the
@@ -46,4 +48,24 @@ func TestTheMemoryPeakOfAPodMovesWithItsLabels(t *testing.T) {
 	sample(200*mib, 3*time.Minute)
 	require.InDelta(t, 200*mib, memoryIn(c, labelled).Percentile(0.9), 15*mib)
 	require.InDelta(t, 500*mib, memoryIn(c, all).Percentile(0.9), 30*mib)
+}
+
+// TestAPodThatIsDeletedAfterItsLabelsChangedLeavesItsPeak: controllers label pods that they are about to delete. The next collection of
+// garbage dropped the peak that had moved, because no CPU sample had come under the new labels.
+func TestAPodThatIsDeletedAfterItsLabelsChangedLeavesItsPeak(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	for name, bytes := range map[string]int64{"stays": 1e9, "goes": 5e9} {
+		id := aPod(c, name, "x", "a")
+		require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 100, 0), day))
+		require.Equal(t, Accepted, c.AddSample(memoryAt(id, "a", bytes, 0), day))
+	}
+	c.SetPod(PodID{"ns", "goes"}, PodSpec{Labels: map[string]string{"app": "x", "state": "PreparingDelete"}, Containers: []string{"a"}, Active: true}, day)
+	c.KeepPods(map[PodID]bool{{"ns", "stays"}: true})
+	c.CollectGarbage(day.Add(time.Minute))
+	require.Equal(t, above(5e9), memoryIn(c, w).Percentile(0.9))
+	require.Equal(t, 2.0, memoryIn(c, w).total/memoryIn(c, w).decay(day.Add(24*time.Hour)), "a window each")
+
+	c.CollectGarbage(day.Add(facts.DefaultWindow().Length()))
+	require.Zero(t, c.Aggregates(), "it ends like all other history")
 }
