@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,4 +52,27 @@ func TestAStatusThatTheAPIServerPrunesIsNotWrittenAgainAndAgain(t *testing.T) {
 	require.NoError(t, c.api.Update(t.Context(), edited))
 	c.cycle()
 	require.NotNil(t, c.vpa("a").Status.Recommendation)
+}
+
+// TestAStatusSubresourceThatTheCRDLacksIsReported: API servers answer as if the VPA were deleted, which is no error. CRDs of VPA
+// before 1.0 have none, and the recommender wrote nothing and said nothing.
+func TestAStatusSubresourceThatTheCRDLacksIsReported(t *testing.T) {
+	c := newCluster(t, workload("a", "app")...)
+	c.fault = func(verb string, _ client.Object) error {
+		if verb == "status" {
+			return apierrors.NewNotFound(schema.GroupResource{Group: "autoscaling.k8s.io", Resource: "verticalpodautoscalers"}, "a")
+		}
+		return nil
+	}
+	c.cycle("a app")
+	require.Zero(t, c.count("writing the status"), "it may have been deleted")
+	for range 3 {
+		c.cycle("a app")
+	}
+	require.Equal(t, 1, c.count("its CRD may lack the status subresource"))
+
+	c.fault = nil // the CRD is installed
+	c.cycle("a app")
+	require.Equal(t, []string{"a"}, c.statuses)
+	require.Equal(t, 1, c.count("recovered"))
 }

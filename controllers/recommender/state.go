@@ -55,6 +55,7 @@ type Workload struct {
 	uncapped    map[string]amounts // the last uncapped target, by container
 	done        evaluation
 	sent        sentStatus
+	missing     string               // resourceVersion at which a write did not find its status; empty = none
 	stored      map[string]stored    // checkpoints, by container
 	ooms        map[string]*oomLog   // the last OOMs, by container
 	judged      map[string]time.Time // time up to which the checkpoint includes OOMs, by container

@@ -129,8 +129,11 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 		if !hasRecommendation(w.VPA.Status.Recommendation) && hasRecommendation(u.Status.Recommendation) {
 			recommendationLatency.Observe(r.Clock.Since(w.VPA.CreationTimestamp.Time).Seconds())
 		}
-	case apierrors.IsNotFound(err): // deleted meanwhile
-		err = nil
+	case apierrors.IsNotFound(err) && w.missing != w.VPA.ResourceVersion: // deleted meanwhile
+		w.missing, err = w.VPA.ResourceVersion, nil
+	case apierrors.IsNotFound(err): // API servers answer the same where a CRD lacks the subresource
+		writesTotal.WithLabelValues("status", "error").Inc()
+		err = fmt.Errorf("writing the status: %w, although the VPA is listed: its CRD may lack the status subresource; install the CRDs with `celvpa crd | kubectl apply --server-side -f -`", err)
 	case ctx.Err() != nil || outOfTime(err):
 		r.postpone([]*Update{u})
 		return true
