@@ -1,10 +1,12 @@
 package manifests
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
 )
@@ -39,6 +41,7 @@ func TestDocumentsAreFoundWithTheirPlace(t *testing.T) {
 		"a document on the separator":      {text: "--- {kind: Pod, apiVersion: v1, metadata: {name: a}}\n", want: []string{"1 v1 Pod default/a"}},
 		"an end mark between":              {text: "kind: Pod\napiVersion: v1\nmetadata: {name: a}\n...\nkind: Pod\napiVersion: v1\nmetadata: {name: b}\n", want: []string{"1 v1 Pod default/a", "5 v1 Pod default/b"}},
 		"a mark at the start of the file":  {text: "\ufeffkind: Pod\napiVersion: v1\nmetadata: {name: a}\n", want: []string{"1 v1 Pod default/a"}},
+		"a mark at the start of each file": {text: "\ufeffkind: Pod\napiVersion: v1\nmetadata: {name: a}\n---\r\n\ufeffkind: Pod\napiVersion: v1\nmetadata: {name: b}\n", want: []string{"1 v1 Pod default/a", "5 v1 Pod default/b"}},
 		"dashes inside a text":             {text: "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n", want: []string{"1 v1 ConfigMap default/a"}},
 		"JSON":                             {text: "\n{\n\t\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"}}\n", want: []string{"2 v1 Pod default/a"}},
 		"JSON values in a row":             {text: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}` + "\n" + `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}`, want: []string{"1 v1 Pod default/a", "2 v1 Pod default/b"}},
@@ -59,6 +62,35 @@ func TestDocumentsAreFoundWithTheirPlace(t *testing.T) {
 }
 
 // Good documents before and after the bad one are read.
+// TestEveryDocumentIsReadWhateverTheEncoding: regression, the second document of such a file was lost,
+// and the exit code was 0.
+func TestEveryDocumentIsReadWhateverTheEncoding(t *testing.T) {
+	const two = "kind: Pod\r\napiVersion: v1\r\nmetadata: {name: a, annotations: {x: \"\u00fc\U0001f600\"}}\r\n---\r\nkind: Pod\r\napiVersion: v1\r\nmetadata: {name: b}\r\n"
+	utf16In := func(order binary.AppendByteOrder) string {
+		var out []byte
+		for _, unit := range utf16.Encode([]rune("\ufeff" + two)) {
+			out = order.AppendUint16(out, unit)
+		}
+		return string(out)
+	}
+	for name, text := range map[string]string{
+		"UTF-16, as Windows PowerShell writes it": utf16In(binary.LittleEndian),
+		"UTF-16, high byte first":                 utf16In(binary.BigEndian),
+		"line ends without a line feed":           strings.ReplaceAll(two, "\r\n", "\r"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, err := read(text)
+			require.NoError(t, err)
+			require.Equal(t, []string{"1 v1 Pod default/a", "5 v1 Pod default/b"}, listed(set))
+			require.Contains(t, string(set.Documents[0].JSON), "\u00fc\U0001f600")
+		})
+	}
+	_, err := read(strings.ReplaceAll(two, "\r\n", "\u2028"))
+	require.EqualError(t, err, "standard input:4: another document begins here, and lines do not end as usual: save the file with line ends LF or CR LF")
+	_, err = read("\xff\xfek") // cut short
+	require.NoError(t, err)
+}
+
 func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 	const first, last = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n", "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: z}\n"
 	for name, tt := range map[string]struct{ text, want string }{

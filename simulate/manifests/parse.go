@@ -3,13 +3,16 @@ package manifests
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/json" // case-sensitive field names, like the API server
@@ -26,8 +29,35 @@ type chunk struct {
 // separator matches lines between YAML documents. The next document may start on the same line.
 var separator = regexp.MustCompile(`(?m)^(?:---|\.\.\.)(?:[ \t\r].*)?$`)
 
+const byteOrderMark = "\ufeff"
+
+// plain returns the text in UTF-8, without byte order marks, and with lines that end in \n. Windows
+// PowerShell writes UTF-16, and files put together may have a mark each.
+func plain(text []byte) []byte {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(text, []byte{0xff, 0xfe}):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(text, []byte{0xfe, 0xff}):
+		order = binary.BigEndian
+	}
+	if order != nil {
+		units := make([]uint16, 0, len(text)/2)
+		for pair := range slices.Chunk(text[:len(text)/2*2], 2) {
+			units = append(units, order.Uint16(pair))
+		}
+		text = []byte(string(utf16.Decode(units)))
+	}
+	if bytes.IndexByte(text, '\r') >= 0 { // to YAML and JSON, all ends of lines are the same
+		text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+		text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
+	}
+	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
+	return bytes.ReplaceAll(text, []byte("\n"+byteOrderMark), []byte("\n"))
+}
+
 func split(text []byte) []chunk {
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	text = plain(text)
 	var out []chunk
 	start, before := 0, 0
 	for _, found := range separator.FindAllIndex(text, -1) {
@@ -103,8 +133,12 @@ func (c chunk) ofYAML(file string) ([]Document, []error) {
 		return nil, nil
 	}
 	if err == nil {
-		if err = decoder.Decode(&rest); errors.Is(err, io.EOF) {
+		switch err = decoder.Decode(&rest); {
+		case errors.Is(err, io.EOF):
 			err = nil
+		case err == nil: // behind a line end that only YAML knows, such as U+2028
+			return nil, []error{fmt.Errorf("%s: another document begins here, and lines do not end as usual: save the file with line ends LF or CR LF",
+				Place{File: file, Line: c.before + rest.Line})}
 		}
 	}
 	if err != nil {
