@@ -88,6 +88,7 @@ func (o *objects) budgetFindings() (out []Finding) {
 }
 
 // scalerFindings are about HorizontalPodAutoscalers that divide usage by a request that the VPA changes.
+// A ContainerResource metric divides by that of one container.
 func (o *objects) scalerFindings() (out []Finding) {
 	of := target.Of(o.vpa)
 	if o.recommendsOnly {
@@ -101,14 +102,15 @@ func (o *objects) scalerFindings() (out []Finding) {
 		by := map[string]bool{}
 		for _, m := range h.Spec.Metrics {
 			var name corev1.ResourceName
+			var container string
 			var aims autoscalingv2.MetricTarget
 			switch {
 			case m.Resource != nil:
 				name, aims = m.Resource.Name, m.Resource.Target
 			case m.ContainerResource != nil:
-				name, aims = m.ContainerResource.Name, m.ContainerResource.Target
+				name, container, aims = m.ContainerResource.Name, m.ContainerResource.Container, m.ContainerResource.Target
 			}
-			if aims.Type == autoscalingv2.UtilizationMetricType && o.recommends(name) {
+			if aims.Type == autoscalingv2.UtilizationMetricType && o.recommends(container, name) {
 				by[string(name)] = true
 			}
 		}
@@ -122,12 +124,12 @@ func (o *objects) scalerFindings() (out []Finding) {
 	return out
 }
 
-// recommends reports whether the VPA has a target of a resource.
-func (o *objects) recommends(name corev1.ResourceName) bool {
+// recommends reports whether the VPA has a target of a resource for a container, empty = for any.
+func (o *objects) recommends(container string, name corev1.ResourceName) bool {
 	r := o.vpa.Status.Recommendation
 	return r != nil && slices.ContainsFunc(r.ContainerRecommendations, func(c vpav1.RecommendedContainerResources) bool {
 		_, has := c.Target[name]
-		return has
+		return has && (container == "" || container == c.ContainerName)
 	})
 }
 

@@ -92,6 +92,38 @@ func TestAnHPAThatDividesByTheRequestsIsNamed(t *testing.T) {
 	require.Empty(t, o.scalerFindings(), "such a VPA changes no request")
 }
 
+// TestAnHPAOfAnotherContainerIsNoFault: regression, an HPA by a container that the VPA leaves alone was one.
+func TestAnHPAOfAnotherContainerIsNoFault(t *testing.T) {
+	v := vpaOf("web", "Deployment", "web")
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "proxy", Target: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
+	by := func(container string) []autoscalingv2.HorizontalPodAutoscaler {
+		h := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "web"}
+		h.Spec.Metrics = []autoscalingv2.MetricSpec{{Type: autoscalingv2.ContainerResourceMetricSourceType, ContainerResource: &autoscalingv2.ContainerResourceMetricSource{
+			Name: "cpu", Container: container, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType}}}}
+		return []autoscalingv2.HorizontalPodAutoscaler{h}
+	}
+	require.Empty(t, (&objects{vpa: v, scalers: by("app")}).scalerFindings())
+	require.Len(t, (&objects{vpa: v, scalers: by("proxy")}).scalerFindings(), 1)
+}
+
+// TestWhatBlocksNothingIsNoVerdict: regression, an HPA was said to block pods that had nothing to change.
+func TestWhatBlocksNothingIsNoVerdict(t *testing.T) {
+	r := &Report{Findings: []Finding{finding("hpa-same-resource", "", "", "it scales by cpu"), {Token: "update/within-recommended-range", Class: Settled, Text: "Its requests are fine"}}}
+	require.Equal(t, "nothing to do: its requests are fine", verdict(r, nil, r.Now).Text)
+}
+
+// TestABudgetIsNoMatterOfModeInPlace, which never evicts: regression, the way out was to relax the budget.
+func TestABudgetIsNoMatterOfModeInPlace(t *testing.T) {
+	waits, evicts := Pod{}, Pod{}
+	waits.Action, waits.Rule, waits.Class = "Wait", "update/resize-under-way", Waiting
+	evicts.Action, evicts.Rule = "Evict", "update/mine"
+	for mode, want := range map[string]bool{"InPlace": false, "InPlaceOrRecreate": true} {
+		require.Equal(t, want, (&Report{Mode: mode, Pods: []Pod{waits}}).mayEvict(), mode)
+	}
+	require.True(t, (&Report{Mode: "InPlace", Pods: []Pod{waits, evicts}}).mayEvict(), "by a rule of an overlay")
+}
+
 func TestAQuotaThatIsTooSmallIsNamedWithItsNumbers(t *testing.T) {
 	quota := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "team"}}
 	quota.Status.Hard = corev1.ResourceList{"requests.cpu": resource.MustParse("2"), "memory": resource.MustParse("1Gi"), "pods": resource.MustParse("9")}

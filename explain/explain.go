@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -171,7 +172,7 @@ func (r *Report) compose(around *objects, replies *ask.Result) {
 		}
 	}
 	r.Findings = append(r.Findings, updateFindings(replies.Updater, r.Pods, v)...)
-	if slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.acts() || p.Class != Settled && p.Rule != "" }) { // else there is nothing to evict
+	if r.mayEvict() {
 		r.Findings = append(r.Findings, around.budgetFindings()...)
 	}
 	r.Findings = append(r.Findings, around.scalerFindings()...)
@@ -191,6 +192,16 @@ func (r *Report) compose(around *objects, replies *ask.Result) {
 	})
 	r.addHistory()
 	r.Events, r.EventsCut = around.events, around.eventsCut
+}
+
+// mayEvict reports whether a pod is to be evicted, or may come to be. Mode InPlace waits for its node instead.
+func (r *Report) mayEvict() bool {
+	return slices.ContainsFunc(r.Pods, func(p Pod) bool {
+		if r.Mode == string(vpav1.UpdateModeInPlace) {
+			return p.Action == facts.DoEvict // by a rule of an operator
+		}
+		return p.acts() || p.Class != Settled && p.Rule != ""
+	})
 }
 
 func (r *Report) addProcess(p answers.Process) {

@@ -243,7 +243,7 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 	}
 	for _, class := range precedence[:3] {
 		for _, f := range r.Findings {
-			if f.Class == class {
+			if f.Class == class && f.Token != scaledToo {
 				how := map[string]string{Misconfigured: "blocked: ", Waiting: "waiting: ", Settled: "nothing to do: "}[class]
 				return Verdict{Token: f.Token, Action: action, Text: how + lower(f.Text)}
 			}
@@ -257,6 +257,9 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 	}
 	return Verdict{Token: "unknown", Action: action, Text: "what the updater would do is not known; see what could not be found out"}
 }
+
+// scaledToo is the token of a fault that keeps nothing from happening.
+const scaledToo = "hpa-same-resource"
 
 // lower makes a sentence part of another one.
 func lower(text string) string {
