@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,9 +38,10 @@ type Row struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Gap is a sum over the containers of one pod, the first in the updater's order.
+// Gap is a sum over the containers of one pod that have a target, or else what the pod as a whole has. The
+// pod is the first in the updater's order.
 type Gap struct {
-	Requests string `json:"requests,omitempty"` // empty = no container requests the resource
+	Requests string `json:"requests,omitempty"` // empty = nothing requests the resource
 	Target   string `json:"target,omitempty"`   // empty = nothing is recommended
 }
 
@@ -98,23 +100,40 @@ func (r *Row) next(pods []*answers.PlannedPod) {
 	}
 }
 
-func gap(v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, name corev1.ResourceName) (g Gap) {
-	if pod != nil {
-		var lists []corev1.ResourceList
-		for i := range pod.Spec.Containers {
-			requests, _ := facts.CurrentResources(pod, i)
-			lists = append(lists, requests)
-		}
-		g.Requests = sum(lists, name)
+// gap compares a pod with the recommendation. Containers without a target are left out, unless none has
+// one. What counts for a pod with a request of its own is that one.
+func gap(v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, name corev1.ResourceName) Gap {
+	r := v.Status.Recommendation
+	if r == nil {
+		r = &vpav1.RecommendedPodResources{}
 	}
-	if r := v.Status.Recommendation; r != nil {
-		var lists []corev1.ResourceList
-		for i := range r.ContainerRecommendations {
-			lists = append(lists, r.ContainerRecommendations[i].Target)
+	if pod != nil && facts.PodLevel(pod) != nil && r.PodRecommendation != nil {
+		request, target := text(facts.PodLevel(pod).Requests, name), text(r.PodRecommendation.Target, name)
+		if request != "" && target != "" {
+			return Gap{Requests: request, Target: target}
 		}
-		g.Target = sum(lists, name)
 	}
-	return g
+	targets := map[string]corev1.ResourceList{}
+	for i := range r.ContainerRecommendations {
+		if c := &r.ContainerRecommendations[i]; text(c.Target, name) != "" {
+			targets[c.ContainerName] = c.Target
+		}
+	}
+	if pod == nil {
+		return Gap{Target: sum(slices.Collect(maps.Values(targets)), name)}
+	}
+	var requests, wanted, all []corev1.ResourceList
+	for i := range pod.Spec.Containers {
+		request, _ := facts.CurrentResources(pod, i)
+		all = append(all, request)
+		if target, has := targets[pod.Spec.Containers[i].Name]; has {
+			requests, wanted = append(requests, request), append(wanted, target)
+		}
+	}
+	if len(wanted) == 0 {
+		return Gap{Requests: sum(all, name)}
+	}
+	return Gap{Requests: sum(requests, name), Target: sum(wanted, name)}
 }
 
 func sum(lists []corev1.ResourceList, name corev1.ResourceName) string {

@@ -18,8 +18,8 @@ func vpasCommand(compile compileFunc) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [-f PATH…]",
 		Short: "List VPAs: what their pods request against the target, what is next, and why not",
-		Long: `Lists the VerticalPodAutoscalers of a namespace, or with -A of the cluster: their target and mode, what a pod requests in all
-and what is recommended for it, and what the updater would do next, by the rules of this program and its flags.
+		Long: `Lists the VerticalPodAutoscalers of a namespace, or with -A of the cluster: their target and mode, what a pod requests
+where there is a target, and that target, and what the updater would do next, by the rules of this program and its flags.
 
 celvpa explain NAME says why, and asks the processes that run. -o wide adds the reason.`,
 		Example: `  celvpa list
