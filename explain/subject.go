@@ -37,11 +37,12 @@ var kinds = map[string]string{
 	"sts": "StatefulSet", "statefulsets": "StatefulSet", "statefulset": "StatefulSet",
 	"ds": "DaemonSet", "daemonsets": "DaemonSet", "daemonset": "DaemonSet",
 	"rs": "ReplicaSet", "replicasets": "ReplicaSet", "replicaset": "ReplicaSet",
-	"rc": "ReplicationController", "replicationcontroller": "ReplicationController",
+	"rc": "ReplicationController", "replicationcontrollers": "ReplicationController", "replicationcontroller": "ReplicationController",
 	"job": "Job", "jobs": "Job", "cj": "CronJob", "cronjob": "CronJob", "cronjobs": "CronJob",
 }
 
-// ParseSubject reads NAME, KIND/NAME or KIND and NAME, as kubectl does. Nothing stands for the only VPA.
+// ParseSubject reads NAME, KIND/NAME or KIND and NAME, as kubectl does. KIND may have a group, as kubectl
+// get -o name prints it. Nothing stands for the only VPA.
 func ParseSubject(namespace string, args ...string) (Subject, error) {
 	s := Subject{Namespace: namespace}
 	switch {
@@ -60,6 +61,7 @@ func ParseSubject(namespace string, args ...string) (Subject, error) {
 	if len(args) > 0 && s.Name == "" || len(args) == 1 && strings.Contains(args[0], "/") && s.Kind == "" {
 		return s, fmt.Errorf("%q names no object; write NAME, KIND/NAME or KIND NAME", strings.Join(args, " "))
 	}
+	s.Kind, _, _ = strings.Cut(s.Kind, ".")
 	s.Kind = cmp.Or(kinds[strings.ToLower(s.Kind)], s.Kind)
 	return s, nil
 }

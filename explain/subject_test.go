@@ -83,6 +83,11 @@ func TestWhatIsAskedAbout(t *testing.T) {
 		{"deploy/web"}:        {Kind: "Deployment", Name: "web"},
 		{"Deployment/web"}:    {Kind: "Deployment", Name: "web"},
 		{"rollout", "canary"}: {Kind: "rollout", Name: "canary"},
+		// as kubectl get -o name prints them
+		{"deployment.apps/web"}:                          {Kind: "Deployment", Name: "web"},
+		{"verticalpodautoscaler.autoscaling.k8s.io/web"}: {Kind: "VerticalPodAutoscaler", Name: "web"},
+		{"rollout.argoproj.io/canary"}:                   {Kind: "rollout", Name: "canary"},
+		{"replicationcontrollers", "old"}:                {Kind: "ReplicationController", Name: "old"},
 	} {
 		list := args[:1]
 		if args[1] != "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -79,6 +80,12 @@ func (o *explainOptions) addProcesses(cmd *cobra.Command) {
 func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 	if err := o.check("", nil, "namespace"); err != nil {
 		return err
+	}
+	switch {
+	case len(o.files) == 0 && o.now != "":
+		return errors.New("--now is for manifests: name them with -f; what processes answer is about the present")
+	case len(o.files) > 0 && (o.ask.Namespace != "" || o.ask.ServiceAccount != ""):
+		return errors.New("-f excludes --celvpa-namespace and --service-account: with manifests, no process is asked")
 	}
 	subject, err := explain.ParseSubject(o.live.overrides.Context.Namespace, args...)
 	if err != nil {

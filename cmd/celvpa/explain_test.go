@@ -47,6 +47,14 @@ func TestAnObjectOfSeveralNamespacesIsChosen(t *testing.T) {
 	}
 }
 
+// TestFlagsThatDoNothingAreRefusedByExplain: regression, a time was ignored for a cluster.
+func TestFlagsThatDoNothingAreRefusedByExplain(t *testing.T) {
+	_, err := celvpa(t, "explain", "web", "--now", "2026-01-31T12:00:00Z")
+	require.EqualError(t, err, "--now is for manifests: name them with -f; what processes answer is about the present")
+	_, err = celvpa(t, "explain", "web", "-f", "x.yaml", "--service-account", "a/b")
+	require.EqualError(t, err, "-f excludes --celvpa-namespace and --service-account: with manifests, no process is asked")
+}
+
 // Regression: what was wrong with a VerticalPodAutoscaler or a PodDisruptionBudget was reported twice.
 func TestExplainOfManifestsReportsEachFaultOnce(t *testing.T) {
 	text := shopPlan() + strings.Replace(farOff("StatefulSet", "odd"), "spec: {", "spec: {updatePolicy: {minReplicas: two}, ", 1) +
