@@ -142,6 +142,9 @@ func (s *Source) reloadFiles() (settling bool, err error) {
 	again := content == s.seen
 	s.seen = content
 	if err == nil && content == s.content && s.files != nil {
+		if s.broken { // a change was taken back
+			lastSuccess.Set(float64(s.clock.Now().Unix()))
+		}
 		s.broken = false
 		return false, nil
 	}

@@ -71,6 +71,28 @@ func TestChangedFilesAreSwappedInAndBrokenOnesAreNot(t *testing.T) {
 	require.Equal(t, 1.0, testutil.ToFloat64(rulesInfo.WithLabelValues("default", "1.0.0", first.Default().Digest())))
 }
 
+// TestAChangeThatIsTakenBackIsASuccess: alert CelvpaRulesOutdated fired minutes after the rules were as before.
+func TestAChangeThatIsTakenBackIsASuccess(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, rules.FS))
+	s, _, clk := newSource(t, dir)
+	began := float64(clk.Now().Unix())
+	require.Equal(t, began, testutil.ToFloat64(lastSuccess))
+
+	clk.Step(time.Hour)
+	s.Reload(t.Context())
+	require.Equal(t, began, testutil.ToFloat64(lastSuccess), "nothing was reloaded")
+	estimate := filepath.Join(dir, "estimate.yaml")
+	edit(t, estimate, "default: 0.15", "default: much")
+	settled(t, s)
+	require.Equal(t, began, testutil.ToFloat64(lastSuccess))
+
+	clk.Step(time.Minute)
+	edit(t, estimate, "default: much", "default: 0.15")
+	settled(t, s)
+	require.Equal(t, float64(clk.Now().Unix()), testutil.ToFloat64(lastSuccess))
+}
+
 func TestFailedRulesAreLoggedAndCounted(t *testing.T) {
 	_, logged, _ := newSource(t, "")
 	log := funcr.New(func(_, args string) { *logged = append(*logged, args) }, funcr.Options{})
