@@ -127,18 +127,20 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	if !r.loaded { // without history, a worse recommendation would replace a better one
 		return
 	}
+	latency.Time("GarbageCollect", func() { // before VPAs are evaluated: checkpoints may hold usage that has ended
+		if now := r.Clock.Now(); now.Sub(r.lastGarbage) >= garbageInterval {
+			r.using(func() { r.collectGarbage(now) })
+			if !r.cluster.Newest().IsZero() { // without a sample no age is known
+				r.lastGarbage = now
+			}
+		}
+		r.using(func() { r.cluster.Tidy(r.Clock.Now()) })
+	})
 	latency.Time("UpdateVPAs", func() { r.updateVPAs(ctx, begin) })
 	latency.Time("MaintainCheckpoints", func() {
 		if r.Checkpoints != nil {
 			r.maintainCheckpoints(ctx, begin, existing)
 		}
-	})
-	latency.Time("GarbageCollect", func() {
-		if now := r.Clock.Now(); now.Sub(r.lastGarbage) >= garbageInterval {
-			r.using(func() { r.collectGarbage(now) })
-			r.lastGarbage = now
-		}
-		r.using(func() { r.cluster.Tidy(r.Clock.Now()) })
 	})
 	r.using(func() { r.lastCycle = r.Clock.Now() })
 	r.Log.V(2).Info("cycle done", "vpas", len(r.workloads), "pods", len(seen), "seconds", r.Clock.Since(begin).Round(time.Millisecond).Seconds())
