@@ -25,6 +25,8 @@ const (
 	maxTotalWeight = 1e42
 	// maxCPUAhead is how far in the future the last sample of a checkpoint may be: clocks differ.
 	maxCPUAhead = 24 * time.Hour
+	// maxHalfLife is more than any half-life: a reference is at most half of one later than a sample.
+	maxHalfLife = 366 * 24 * time.Hour
 	// maxMemoryAhead is how far the end of a memory window may be: more than any lasts.
 	maxMemoryAhead = 10 * 366 * 24 * time.Hour
 	// maxSamples is more than a million containers give in a thousand years.
@@ -63,9 +65,10 @@ func restore(s Settings, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now 
 	case a.LastSample.After(now.Add(maxCPUAhead)):
 		return nil, fmt.Errorf("status.lastSampleStart %s is %w", stamp(a.LastSample), ErrAhead)
 	}
-	if err := a.CPU.restore(&from.CPUHistogram, now.Add(maxCPUAhead+s.CPUHalfLife)); err != nil {
+	if err := a.CPU.restore(&from.CPUHistogram, now.Add(maxCPUAhead+max(s.CPUHalfLife, maxHalfLife/2))); err != nil {
 		return nil, fmt.Errorf("status.cpuHistogram.%w", err)
 	}
+	a.CPU.bringForward(now.Add(maxCPUAhead + s.CPUHalfLife)) // its half-life was longer
 	if err := a.Memory.restore(&from.MemoryHistogram, now.Add(maxMemoryAhead)); err != nil {
 		return nil, fmt.Errorf("status.memoryHistogram.%w", err)
 	}

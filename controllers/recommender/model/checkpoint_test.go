@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -145,6 +146,35 @@ func TestBrokenCheckpointsAreRefused(t *testing.T) {
 			require.Equal(t, 3, w.View(c.Settings()).Containers[0].Samples, "what was there stays")
 		})
 	}
+}
+
+// TestACheckpointOfALongerHalfLifeIsRead: its reference may be half of that in the future. All usage of the container was lost after
+// --cpu-histogram-decay-half-life was lowered.
+func TestACheckpointOfALongerHalfLifeIsRead(t *testing.T) {
+	long := DefaultSettings()
+	long.CPUHalfLife = 7 * 24 * time.Hour
+	now := day.Round(long.CPUHalfLife).Add(-80 * time.Hour)
+	before := NewCluster(long)
+	of := aWorkload(before, "v", "x", 0)
+	require.Equal(t, Accepted, before.AddSample(Sample{Pod: aPod(before, "p", "x", "a"), Container: "a", Resource: CPU, Amount: 500, At: now}, now))
+	from := stored(t, before, of, now)
+	require.Greater(t, from.CPUHistogram.ReferenceTimestamp.Sub(now), 79*time.Hour)
+
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	require.NoError(t, w.Restore(c.Settings(), "a", &from, now))
+	_, err := w.Resume("a", &from, facts.DefaultWindow(), now)
+	require.NoError(t, err)
+	usage := w.View(c.Settings()).Containers[0]
+	require.Equal(t, 1, usage.Samples)
+	require.Equal(t, cpuBuckets.start(cpuBuckets.find(0.5)+1), usage.CPU.Percentile(0.9))
+	id := aPod(c, "p", "x", "a")
+	c.Continue(now)
+	for i := range 48 {
+		at := now.Add(time.Duration(i+1) * time.Hour)
+		require.Equal(t, Accepted, c.AddSample(Sample{Pod: id, Container: "a", Resource: CPU, Amount: 100, At: at}, at))
+	}
+	require.Equal(t, cpuBuckets.start(cpuBuckets.find(0.1)+1), w.View(c.Settings()).Containers[0].CPU.Percentile(0.5), "new samples count")
 }
 
 // What a checkpoint may say, and makes no sense, costs that container its history at most: what
