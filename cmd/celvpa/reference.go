@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -18,7 +19,8 @@ func referenceCommand() *cobra.Command {
 	cmd := parentCommand(&cobra.Command{Use: "reference", Short: "Print the reference of flags and metrics"})
 	cmd.AddCommand(
 		&cobra.Command{Use: "flags", Short: "The flags of the components, in Markdown", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-			return printFlags(cmd.OutOrStdout(), cmd.Root())
+			out := newPage(cmd.OutOrStdout())
+			return cmp.Or(printFlags(out, cmd.Root()), out.Flush())
 		}},
 		&cobra.Command{Use: "metrics", Short: "The metrics of the components, in Markdown", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			return printMetrics(cmd.OutOrStdout())

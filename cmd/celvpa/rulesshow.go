@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -21,7 +22,10 @@ func showCommand(o *ruleOptions) *cobra.Command {
 			}
 			return o.addresses(word), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return showRule(cmd.OutOrStdout(), o, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := newPage(cmd.OutOrStdout())
+			return cmp.Or(showRule(out, o, args[0]), out.Flush())
+		},
 	}
 }
 
