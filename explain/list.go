@@ -13,6 +13,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podupdate"
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate"
 )
@@ -60,6 +61,12 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 	for i := range pods {
 		running[pods[i].Namespace+"/"+pods[i].Name] = &pods[i]
 	}
+	control := map[target.Key]string{} // the VPA that has the pods of a target
+	for _, v := range vpas {
+		if name := v.Namespace + "/" + v.Name; len(planned[name]) > 0 {
+			control[target.Of(v)] = name
+		}
+	}
 	out := &List{Items: []Row{}}
 	for _, v := range vpas {
 		row := Row{VPA: v.Namespace + "/" + v.Name, Target: TargetText(v), Mode: v.Mode()}
@@ -71,7 +78,11 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 			first = running[of[0].Pod]
 		}
 		row.CPU, row.Memory = gap(v, first, corev1.ResourceCPU), gap(v, first, corev1.ResourceMemory)
-		if len(of) == 0 {
+		switch other := control[target.Of(v)]; {
+		case len(of) > 0:
+		case other != "":
+			row.Reason = fmt.Sprintf("VerticalPodAutoscaler %s controls the pods of its target (point vpa.order)", other)
+		default:
 			row.Reason = unmet(v)
 		}
 		out.Items = append(out.Items, row)

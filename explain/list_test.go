@@ -7,8 +7,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/simulate"
 )
+
+// TestAListNamesTheVPAThatHasThePods of a shared target: regression, the other one had "no pods".
+func TestAListNamesTheVPAThatHasThePods(t *testing.T) {
+	plan := &simulate.Plan{Items: []answers.PlannedPod{{Pod: "shop/web-1", VPA: "shop/web", Action: "Skip", Rule: "update/nothing-to-change", Reason: "Nothing"}}}
+	list := NewList([]*vpav1.VerticalPodAutoscaler{vpaOf("second", "Deployment", "web"), vpaOf("web", "Deployment", "web"), vpaOf("idle", "Deployment", "idle")}, nil, plan)
+	reasons := map[string]string{}
+	for _, row := range list.Items {
+		reasons[row.VPA] = row.Reason
+	}
+	require.Equal(t, map[string]string{"shop/idle": "no pods", "shop/web": "Nothing",
+		"shop/second": "VerticalPodAutoscaler shop/web controls the pods of its target (point vpa.order)"}, reasons)
+}
 
 // TestAListComparesWhatHasATarget: regression, the requests of containers that a VPA leaves alone were
 // set against the targets of others, and requests of a pod as a whole were left out.
