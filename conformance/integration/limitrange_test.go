@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limitRangesAsUpstream are the worked examples 1 to 7 (UPSTREAM.md §3.8). The LimitRanger
-// validates the patched pods.
-func limitRangesAsUpstream(t *testing.T) {
+// limitRangesAreKept: the worked examples 1 to 7 (UPSTREAM.md §3.8), and pods that LimitRanger refuses
+// as upstream would change them. It judges the patched pods.
+func limitRangesAreKept(t *testing.T) {
 	examples := []struct {
 		name, items, pod, recommendation string
 		want                             []string
@@ -39,6 +39,14 @@ func limitRangesAsUpstream(t *testing.T) {
 			"[{name: a, resources: {requests: {cpu: 1m}, limits: {cpu: 1m}}}, {name: b, resources: {requests: {cpu: 1m}, limits: {cpu: 1m}}}, {name: c, resources: {requests: {cpu: 1m}, limits: {cpu: 1m}}}]",
 			"[{containerName: a, target: {cpu: 4m}}, {containerName: b, target: {cpu: 21m}}, {containerName: c, target: {cpu: 90m}}]",
 			[]string{"6m/6m -/-", "28m/28m -/-", "118m/118m -/-"}, ""},
+		{"and so is memory, with limits or without", "[{type: Pod, min: {memory: 400Mi}}]",
+			"[{name: a, resources: {requests: {memory: 300Mi}}}, {name: b, resources: {requests: {memory: 200Mi}}}]",
+			"[{containerName: a, target: {memory: 100Mi}}, {containerName: b, target: {memory: 50Mi}}]",
+			[]string{"-/- 279620267/-", "-/- 139810134/-"}, ""},
+		{"requests are at the maximum where few containers have limits", "[{type: Pod, max: {memory: 440Mi}}]",
+			"[{name: a, resources: {requests: {memory: 100Mi}}}, {name: b, resources: {requests: {memory: 100Mi}, limits: {memory: 100Mi}}}]",
+			"[{containerName: a, target: {memory: 500Mi}}, {containerName: b, target: {memory: 50Mi}}]",
+			[]string{"-/- 400Mi/-", "-/- 40Mi/40Mi"}, ""},
 		{"and down to a maximum", "[{type: Pod, max: {cpu: 80m}}]",
 			"[{name: a, resources: {requests: {cpu: 1m}, limits: {cpu: 1m}}}, {name: b, resources: {requests: {cpu: 1m}, limits: {cpu: 1m}}}, {name: c, resources: {requests: {cpu: 1m}, limits: {cpu: 1m}}}]",
 			"[{containerName: a, target: {cpu: 4m}}, {containerName: b, target: {cpu: 21m}}, {containerName: c, target: {cpu: 90m}}]",

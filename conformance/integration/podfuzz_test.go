@@ -250,9 +250,8 @@ func smaller(p *corev1.Pod) (out []*corev1.Pod) {
 var aboutLimitRange = regexp.MustCompile(`(?:minimum|maximum) (cpu|memory) usage per (Pod|Container)`)
 
 // explain says why a LimitRange may refuse a patched pod, as it refuses upstream's (UPSTREAM.md,
-// hazards 15 and 16): a policy has bounds, a boost ignores LimitRanges, and a pod without pod-level
-// request and limit has only its containers scaled, by the sum of their requests. Any other refusal
-// is a bug.
+// hazard 16): a policy has bounds, a boost ignores LimitRanges, and a pod without pod-level request and
+// limit has only its containers scaled, in one proportion. Any other refusal is a bug.
 func (c *fuzzedPod) explain(err error, gated bool) string {
 	reason := ""
 	for _, found := range aboutLimitRange.FindAllStringSubmatch(err.Error(), -1) {

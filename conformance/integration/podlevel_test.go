@@ -56,12 +56,12 @@ func TestNewPods(t *testing.T) {
 		"five hundred containers":                       fiveHundredContainers,
 	})
 	stage("ungated", nil, map[string]func(*testing.T){
-		"no patch is refused":                             pods.areAllAccepted(false),
-		"asked ratios are ignored":                        ratios.areIgnored,
-		"boosts are ignored":                              boosts.areIgnored,
-		"an InPlace VPA applies to new pods":              inPlace.applies,
-		"LimitRanges of containers and pods, as upstream": limitRangesAsUpstream,
-		"resources at pod level are left alone":           resourcesAtPodLevelAreLeftAlone,
+		"no patch is refused":                         pods.areAllAccepted(false),
+		"asked ratios are ignored":                    ratios.areIgnored,
+		"boosts are ignored":                          boosts.areIgnored,
+		"an InPlace VPA applies to new pods":          inPlace.applies,
+		"LimitRanges of containers and pods are kept": limitRangesAreKept,
+		"resources at pod level are left alone":       resourcesAtPodLevelAreLeftAlone,
 	})
 }
 

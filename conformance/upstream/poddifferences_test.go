@@ -121,6 +121,33 @@ limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {memory: 51
 		},
 	},
 	{
+		name: "minimums of pods",
+		why:  "LimitRanger refuses a pod whose requests are a byte below the minimum. Upstream ends up there with memory, and raises nothing for pods without limits.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 500m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, min: {cpu: 400m}}]}}],
+vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 100m}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			if d.Index < 0 {
+				return false
+			}
+			return d.Resource != "" && r.belowMinimum(d.Resource) ||
+				d.Kind == podBoost && r.belowMinimum(corev1.ResourceCPU) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.belowMinimum)
+		},
+	},
+	{
+		name: "requests above the maximum of pods",
+		why:  "LimitRanger refuses them, too. Upstream holds only limits to it, and those of few containers may fit.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}, {name: b, resources: {requests: {cpu: 100m}, limits: {cpu: 100m}}}]}},
+limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: 400m}}]}}],
+vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 500m}}, {containerName: b, target: {cpu: 100m}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			if d.Index < 0 {
+				return false
+			}
+			return d.Resource != "" && r.aboveMaximum(d.Resource) ||
+				d.Kind == podBoost && r.aboveMaximum(corev1.ResourceCPU) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.aboveMaximum)
+		},
+	},
+	{
 		name: "what is not recommended is not written",
 		why:  "Where a LimitRange bounds pods, upstream writes 0, or a minimum, for a resource of a container that nothing is recommended for, and shares what the container has of it among the others.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 1Mi}, limits: {cpu: 100m, memory: 1Mi}}}, {name: b, resources: {requests: {memory: 1Gi}, limits: {memory: 1Gi}}}]}},

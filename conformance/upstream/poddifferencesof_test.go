@@ -240,6 +240,44 @@ func itemsOf(list []any, kind string) []map[string]any {
 	return out
 }
 
+// recommendedTogether is the sum of what containers are recommended. One that nothing is recommended for
+// counts with its request.
+func (r *podResult) recommendedTogether(name corev1.ResourceName) (sum resource.Quantity) {
+	for i := range r.In.Pod.Spec.Containers {
+		c := &r.In.Pod.Spec.Containers[i]
+		amounts := c.Resources.Requests
+		if known := recommendedFor(r.VPA, c.Name); known != nil {
+			amounts = known.Target
+		}
+		sum.Add(amounts[name])
+	}
+	return sum
+}
+
+// ofPods reports whether an item of a LimitRange for pods has a property.
+func (r *podResult) ofPods(has func(corev1.LimitRangeItem) bool) bool {
+	return slices.ContainsFunc(r.In.LimitRanges, func(one corev1.LimitRange) bool {
+		return slices.ContainsFunc(one.Spec.Limits, func(item corev1.LimitRangeItem) bool { return item.Type == corev1.LimitTypePod && has(item) })
+	})
+}
+
+// belowMinimum reports whether containers are recommended less together than a LimitRange asks of a pod.
+func (r *podResult) belowMinimum(name corev1.ResourceName) bool {
+	sum := r.recommendedTogether(name)
+	return r.ofPods(func(item corev1.LimitRangeItem) bool { return sum.Cmp(item.Min[name]) < 0 })
+}
+
+// aboveMaximum reports whether they are recommended more than a LimitRange allows a pod, and not all have
+// limits.
+func (r *podResult) aboveMaximum(name corev1.ResourceName) bool {
+	sum := r.recommendedTogether(name)
+	lacks := func(c corev1.Container) bool { limit := c.Resources.Limits[name]; return limit.IsZero() }
+	return slices.ContainsFunc(r.In.Pod.Spec.Containers, lacks) && r.ofPods(func(item corev1.LimitRangeItem) bool {
+		most := item.Max[name]
+		return !most.IsZero() && sum.Cmp(most) > 0
+	})
+}
+
 // lowerMaximum takes the limits of sidecars from the lowest maximum that LimitRanges have for pods, if
 // that leaves any. It reports whether it did.
 func (r *podResult) lowerMaximum(input map[string]any, name corev1.ResourceName) bool {
