@@ -125,13 +125,7 @@ limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {memory: 51
 		why:  "LimitRanger refuses a pod whose requests are a byte below the minimum. Upstream ends up there with memory, and raises nothing for pods without limits.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 500m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, min: {cpu: 400m}}]}}],
 vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 100m}}]}}}}`,
-		explains: func(r *podResult, d podDiscrepancy) bool {
-			if d.Index < 0 {
-				return false
-			}
-			return d.Resource != "" && r.belowMinimum(d.Resource) ||
-				d.Kind == podBoost && r.belowMinimum(corev1.ResourceCPU) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.belowMinimum)
-		},
+		explains: func(r *podResult, d podDiscrepancy) bool { return d.dependsOn(r.belowMinimum) },
 	},
 	{
 		name: "requests above the maximum of pods",
@@ -139,13 +133,7 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}, {name: b, resources: {requests: {cpu: 100m}, limits: {cpu: 100m}}}]}},
 limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: 400m}}]}}],
 vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 500m}}, {containerName: b, target: {cpu: 100m}}]}}}}`,
-		explains: func(r *podResult, d podDiscrepancy) bool {
-			if d.Index < 0 {
-				return false
-			}
-			return d.Resource != "" && r.aboveMaximum(d.Resource) ||
-				d.Kind == podBoost && r.aboveMaximum(corev1.ResourceCPU) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.aboveMaximum)
-		},
+		explains: func(r *podResult, d podDiscrepancy) bool { return d.dependsOn(r.aboveMaximum) },
 	},
 	{
 		name: "what is not recommended is not written",
@@ -157,11 +145,7 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 			if d.Index < 0 || !r.In.limited(corev1.LimitTypePod) {
 				return false
 			}
-			return d.Resource != "" && (r.inserts(d.Index, d.Resource) || r.countsWhatItLeaves(d.Resource)) ||
-				d.Kind == podBoost && (r.inserts(d.Index, corev1.ResourceCPU) || r.countsWhatItLeaves(corev1.ResourceCPU)) ||
-				d.Kind == podUpdates && slices.ContainsFunc(bounded, func(name corev1.ResourceName) bool {
-					return r.inserts(d.Index, name) || r.countsWhatItLeaves(name)
-				})
+			return d.dependsOn(func(name corev1.ResourceName) bool { return r.inserts(d.Index, name) || r.countsWhatItLeaves(name) })
 		},
 	},
 	{

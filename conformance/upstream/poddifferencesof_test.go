@@ -159,6 +159,13 @@ func (r *podResult) concerns(d podDiscrepancy, holds func(corev1.ResourceName) b
 	return d.Resource != "" && holds(d.Resource) || isNoLimit(d) && slices.ContainsFunc(bounded, holds)
 }
 
+// dependsOn reports whether something that holds for a resource may cause a discrepancy of a container. Boosts
+// are of CPU, and vpaUpdates names both resources.
+func (d podDiscrepancy) dependsOn(holds func(corev1.ResourceName) bool) bool {
+	return d.Index >= 0 && (d.Resource != "" && holds(d.Resource) || d.Kind == podBoost && holds(corev1.ResourceCPU) ||
+		d.Kind == podUpdates && slices.ContainsFunc(bounded, holds))
+}
+
 func isNoLimit(d podDiscrepancy) bool {
 	return d.Kind == podUpdates && strings.Contains(d.Item, ": limit NOT set since ")
 }

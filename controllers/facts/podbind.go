@@ -12,17 +12,16 @@ import (
 
 // boundPod is a pod and its recommendation, bound for rules.
 type boundPod struct {
-	in       PodInput
-	vpa      *lang.Record
-	limits   *lang.Record
-	parts    []podPart    // the containers
-	pod      *podPart     // nil without pod-level resources
-	init     *lang.Record // for pods with pod-level resources
-	defaults *lang.Record // requests that API servers fill in
-	limited  *lang.Record // limits that they fill in
-	sidecars *lang.Record // their limits
-	inexact  *lang.Record // pod-level resources that rules cannot count exactly
-	level    *vpav1.RecommendedResources
+	in                             PodInput
+	vpa                            *lang.Record
+	limits                         *lang.Record
+	parts                          []podPart    // the containers
+	pod                            *podPart     // nil without pod-level resources
+	init                           *lang.Record // for pods with pod-level resources
+	defaultRequests, defaultLimits *lang.Record // that API servers fill in
+	sidecars                       *lang.Record // their limits
+	inexact                        *lang.Record // pod-level resources that rules cannot count exactly
+	level                          *vpav1.RecommendedResources
 }
 
 // podPart is a container or the pod level.
@@ -61,8 +60,8 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 	if requests, limits, ok := podResourcesOf(in.Pod); ok {
 		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanzaSchema.Of(stanza{requests, limits}), kept: b.keptRatio("")}
 		b.init = initRequests(in.Pod)
-		b.defaults, b.limited = defaultRequests(in.Pod, requests, limits, b.init), Resources(poddefaults.PodLimits(&in.Pod.Spec, requests))
-		if of := inexact(in.Pod, requests, limits, b.defaults); len(of) > 0 {
+		b.defaultRequests, b.defaultLimits = defaultRequests(in.Pod, requests, limits, b.init), Resources(poddefaults.PodLimits(&in.Pod.Spec, requests))
+		if of := inexact(in.Pod, requests, limits, b.defaultRequests); len(of) > 0 {
 			b.inexact = inexactSchema.Of(of)
 		}
 	}
@@ -132,7 +131,7 @@ func (b *boundPod) addAll(f *fitted) {
 	}
 	if b.pod != nil {
 		f.items = append(f.items, f.facts.AddItem("podLevel", b.pod.name).
-			Set("policy", b.pod.policy).Set("original", b.pod.original).Set("keptRatio", b.pod.kept).Set("init", b.init).Set("defaultRequests", b.defaults).Set("defaultLimits", b.limited))
+			Set("policy", b.pod.policy).Set("original", b.pod.original).Set("keptRatio", b.pod.kept).Set("init", b.init).Set("defaultRequests", b.defaultRequests).Set("defaultLimits", b.defaultLimits))
 	}
 }
 
