@@ -1,0 +1,67 @@
+// Package hang ends tests that make no progress. It is the only place where the wall clock decides a test, and
+// it decides nothing but that: Limit is far beyond what any step takes on a slow and busy machine. What a test is
+// about, such as a back-off or a limit of time, runs on a clock that the test moves, or counts steps and bytes.
+//
+// It imports nothing of celvpa, so that tests of every package can use it.
+package hang
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// Limit is how long a test waits before it calls what it waits for a hang.
+const Limit = 5 * time.Minute
+
+// pause is the time between two looks.
+const pause = time.Millisecond
+
+// Until waits for a condition.
+func Until(t testing.TB, condition func() bool, what ...any) {
+	t.Helper()
+	for deadline := time.Now().Add(Limit); !condition(); time.Sleep(pause) {
+		if time.Now().After(deadline) {
+			fail(t, what)
+		}
+	}
+}
+
+// Within runs work, which must end.
+func Within(t testing.TB, work func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work()
+	}()
+	Receive(t, done)
+}
+
+// Receive waits for a value of a channel, or for its end.
+func Receive[T any](t testing.TB, from <-chan T, what ...any) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(Limit):
+		fail(t, what)
+		panic("unreachable")
+	}
+}
+
+// Context is the test's context, canceled at the Limit.
+func Context(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func fail(t testing.TB, what []any) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	t.Log(string(stacks[:runtime.Stack(stacks, true)]))
+	t.Fatal(append([]any{"no progress for", Limit}, what...)...)
+}
