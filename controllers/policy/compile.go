@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -16,21 +18,40 @@ import (
 
 // compiling compiles within limits, and remembers what exceeded them.
 type compiling struct {
+	clock   clock.WithTicker
 	limits  limits // of one overlay; zero = overlayLimits
 	compile compileFunc
-	// exceeded are overlays, by UID. One is tried again when it or the files change.
+	// exceeded are overlays, by UID. One is tried again when it or the files change, and unless its excess is
+	// final, after a while.
 	exceeded   map[types.UID]excess
 	exceededOn *compile.Rulebook // the files at that time
 	files      *excessive        // of the files; nil = they did not exceed them
 }
 
 // compileFunc is compileOverlay, or a test's.
-type compileFunc func(*compile.Rulebook, *rulesv1alpha1.RuleOverlay, func() error) (*compile.Rulebook, *document.Overlay, error)
+type compileFunc func(*compile.Rulebook, *rulesv1alpha1.RuleOverlay, func(size int) error) (*compile.Rulebook, *document.Overlay, error)
 
 // excess is a generation of an overlay that exceeded its limits.
 type excess struct {
 	generation int64
 	err        *excessive
+	wait       time.Duration // until it is tried again
+	again      time.Time
+}
+
+// due reports whether it is time to try again what may have exceeded its limits on a busy machine only.
+func (e excess) due(now time.Time) bool {
+	return !e.err.final && !e.err.going() && !now.Before(e.again)
+}
+
+// due reports whether an overlay is to be tried again.
+func (c *compiling) due() bool {
+	for _, e := range c.exceeded {
+		if e.due(c.clock.Now()) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxLeftBehind bounds compilations that did not stop when canceled: repeated edits of overlays
@@ -51,7 +72,7 @@ func (c *compiling) overlay(files, book *compile.Rulebook, o *rulesv1alpha1.Rule
 	}
 	was, again := c.exceeded[o.UID]
 	switch {
-	case again && was.generation == o.Generation:
+	case again && was.generation == o.Generation && !was.due(c.clock.Now()):
 		return nil, nil, was.err
 	case again && was.err.going():
 		return nil, nil, fmt.Errorf("generation %d is still compiling and does not end: restart celvpa once it is fixed", was.generation)
@@ -68,8 +89,8 @@ func (c *compiling) overlay(files, book *compile.Rulebook, o *rulesv1alpha1.Rule
 		compile = compileOverlay
 	}
 	ready := make(chan result, 1)
-	err := cmp.Or(c.limits, overlayLimits).run("compiling RuleOverlay", o.Name, func(stop func() error) error {
-		next, overlay, err := compile(book, o, stop)
+	err := cmp.Or(c.limits, overlayLimits).run(c.clock, "compiling RuleOverlay", o.Name, func(spend func(size int) error) error {
+		next, overlay, err := compile(book, o, spend)
 		ready <- result{next, overlay}
 		return err
 	})
@@ -77,7 +98,11 @@ func (c *compiling) overlay(files, book *compile.Rulebook, o *rulesv1alpha1.Rule
 		if c.exceeded == nil {
 			c.exceeded = map[types.UID]excess{}
 		}
-		c.exceeded[o.UID] = excess{generation: o.Generation, err: excessive}
+		wait := firstRetry
+		if again && was.generation == o.Generation {
+			wait = min(2*was.wait, longestRetry)
+		}
+		c.exceeded[o.UID] = excess{generation: o.Generation, err: excessive, wait: wait, again: c.clock.Now().Add(wait)}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -93,20 +118,20 @@ func (c *compiling) forget(but []rulesv1alpha1.RuleOverlay) {
 	})
 }
 
-func compileOverlay(book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay, stop func() error) (*compile.Rulebook, *document.Overlay, error) {
+func compileOverlay(book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay, spend func(size int) error) (*compile.Rulebook, *document.Overlay, error) {
 	overlay, err := parseOverlay(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	next, err := book.WithUntil(overlay, stop)
+	next, err := book.WithUntil(overlay, spend)
 	return next, overlay, err
 }
 
 // back is the rulebook with the previous version of an overlay.
 func (c *compiling) back(book *compile.Rulebook, before accepted) (*compile.Rulebook, error) {
 	ready := make(chan *compile.Rulebook, 1)
-	err := cmp.Or(c.limits, overlayLimits).run("compiling RuleOverlay", before.overlay.Name.Value, func(stop func() error) error {
-		next, err := book.WithUntil(before.overlay, stop)
+	err := cmp.Or(c.limits, overlayLimits).run(c.clock, "compiling RuleOverlay", before.overlay.Name.Value, func(spend func(size int) error) error {
+		next, err := book.WithUntil(before.overlay, spend)
 		ready <- next
 		return err
 	})
@@ -123,7 +148,7 @@ func (c *compiling) load(o Options, layer *document.Layer) (*compile.Rulebook, e
 		return nil, c.files
 	}
 	ready := make(chan *compile.Rulebook, 1)
-	err := fileLimits.run("compiling the rules at", cmp.Or(o.Path, "(shipped)"), func(func() error) error {
+	err := fileLimits.run(c.clock, "compiling the rules at", cmp.Or(o.Path, "(shipped)"), func(func(size int) error) error {
 		files, err := loadTested(o, layer)
 		ready <- files
 		return err

@@ -8,22 +8,24 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/celvpa/celvpa/crds/underway"
 )
 
-// limits bound the time and memory of compiling rules. Rules that exceed them are refused, and
-// those in force stay.
+// limits bound what compiling rules takes. Rules that exceed them are refused, and those in force stay.
 type limits struct {
-	time  time.Duration
-	bytes uint64 // of heap growth
+	source int    // bytes of expressions that are compiled, which decides alike on every machine; 0 = no limit
+	heap   uint64 // bytes by which the process's heap grows
+	hang   time.Duration
 }
 
 var (
 	// overlayLimits are for one overlay, which takes milliseconds, and hundreds of them beside many
-	// others.
-	overlayLimits = limits{time: 10 * time.Second, bytes: 256 << 20}
+	// others. It takes 2 KiB of expressions to change a param, and a second of one core compiles some 100 KiB.
+	overlayLimits = limits{source: 1 << 20, heap: 256 << 20, hang: time.Minute}
 	// fileLimits are for all files, and the test tables among them.
-	fileLimits = limits{time: 2 * time.Minute, bytes: 1 << 30}
+	fileLimits = limits{heap: 1 << 30, hang: 2 * time.Minute}
 )
 
 const (
@@ -31,11 +33,15 @@ const (
 	grace = time.Second
 	// lookInterval is the interval between heap measurements.
 	lookInterval = 20 * time.Millisecond
+	// firstRetry and longestRetry are the time until work that a busy process or machine may have stopped is
+	// tried again. It doubles.
+	firstRetry, longestRetry = time.Minute, time.Hour
 )
 
 // excessive is the error of work that exceeded its limits.
 type excessive struct {
 	error
+	final   bool            // the same work exceeds them again
 	running <-chan struct{} // closed when abandoned work ends; nil = the work has ended
 }
 
@@ -52,57 +58,66 @@ func (e *excessive) going() bool {
 	}
 }
 
-// run does work in a goroutine of its own, within limits. Work calls stop from time to time and
-// ends when that returns an error. Work that does not end is abandoned, because nothing can end it
-// from outside, and the process is not ready until it does. The error is an *excessive when the
-// limits were exceeded. A panic is an error, too.
-func (l limits) run(doing, about string, work func(stop func() error) error) error {
-	var why atomic.Pointer[error]
-	stop := func() error {
+// run does work in a goroutine of its own, within limits. Work calls spend before each expression,
+// with the bytes of its source, and ends when that returns an error. Work that does not end is
+// abandoned, because nothing can end it from outside, and the process is not ready until it does. The
+// error is an *excessive when the limits were exceeded. A panic is an error, too.
+func (l limits) run(clk clock.WithTicker, doing, about string, work func(spend func(size int) error) error) error {
+	var why atomic.Pointer[excessive]
+	spent := 0
+	spend := func(size int) error {
+		if spent += size; l.source > 0 && spent > l.source {
+			why.CompareAndSwap(nil, &excessive{final: true, error: fmt.Errorf(
+				"%s %s takes more than %d KiB of expressions, with those it can meet in other overlays: make it smaller or simpler", doing, about, l.source>>10)})
+		}
 		if err := why.Load(); err != nil {
-			return *err
+			return err
 		}
 		return nil
 	}
 	done, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
-		defer underway.Begin(doing, l.time+grace, false, func() string { return about })()
+		defer underway.Begin(doing, l.hang+grace, false, func() string { return about })()
 		defer func() {
 			if p := recover(); p != nil { // an overlay must not end the process, nor its next start
 				debug.PrintStack() // to standard error, as the log
 				done <- fmt.Errorf("%s %s panics; please report this: %v", doing, about, p)
 			}
 		}()
-		done <- work(stop)
+		err := work(spend)
+		if exceeded := why.Load(); err != nil && exceeded != nil {
+			err = exceeded
+		}
+		done <- err
 	}()
-	deadline, look := time.NewTimer(l.time), time.NewTicker(lookInterval)
+	deadline, look := clk.NewTimer(l.hang), clk.NewTicker(lookInterval)
 	defer deadline.Stop()
 	defer look.Stop()
 	begin := heap()
 	for {
-		var exceeded error
+		exceeded := &excessive{}
 		select {
 		case err := <-done:
 			return err
-		case <-deadline.C:
-			exceeded = fmt.Errorf("%s %s takes longer than %s: make it smaller or simpler", doing, about, l.time)
-		case <-look.C:
-			if heap() < begin+l.bytes {
+		case <-deadline.C():
+			exceeded.error = fmt.Errorf("%s %s has not ended within %s, because this machine is busy or because it never does: it is tried again", doing, about, l.hang)
+		case <-look.C():
+			if heap() < begin+l.heap {
 				continue
 			}
-			if runtime.GC(); heap() < begin+l.bytes { // it was garbage
+			if runtime.GC(); heap() < begin+l.heap { // it was garbage
 				continue
 			}
-			exceeded = fmt.Errorf("%s %s takes more than %d MiB of memory: make it smaller or simpler", doing, about, l.bytes>>20)
+			exceeded.error = fmt.Errorf("%s %s takes more than %d MiB of memory, with what this process does beside: it is tried again; make it smaller or simpler if this stays", doing, about, l.heap>>20)
 		}
-		why.Store(&exceeded)
+		why.CompareAndSwap(nil, exceeded)
 		select {
 		case <-ended:
-			return &excessive{error: exceeded}
-		case <-time.After(grace):
-			return &excessive{error: exceeded, running: ended}
+		case <-clk.After(grace):
+			exceeded.running = ended
 		}
+		return exceeded
 	}
 }
 

@@ -2,11 +2,14 @@ package policy
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	"github.com/celvpa/celvpa/crds/underway"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -15,41 +18,67 @@ import (
 
 // greedy compiles as usual, but for overlays called after what they do.
 func greedy(release <-chan struct{}) compileFunc {
-	return func(book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay, stop func() error) (*compile.Rulebook, *document.Overlay, error) {
-		var kept [][]byte
+	return func(book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay, spend func(int) error) (*compile.Rulebook, *document.Overlay, error) {
+		var kept []byte
+		size := 0
 		switch {
 		case strings.HasPrefix(o.Name, "endless"):
 			<-release
 		case strings.HasPrefix(o.Name, "panics"):
 			panic("at " + o.Name)
-		case strings.HasPrefix(o.Name, "slow"):
-			for stop() == nil {
-				time.Sleep(time.Millisecond)
-			}
+		case strings.HasPrefix(o.Name, "long"):
+			size = 1 << 10
 		case strings.HasPrefix(o.Name, "large"):
-			for stop() == nil && len(kept) < 1000 {
-				kept = append(kept, []byte(strings.Repeat("x", 1<<20)))
-				time.Sleep(time.Millisecond)
+			kept = []byte(strings.Repeat("x", 64<<20))
+		}
+		for size > 0 || kept != nil {
+			if err := spend(size); err != nil {
+				return nil, nil, err
 			}
 		}
-		defer func() { kept = nil }()
-		return compileOverlay(book, o, stop)
+		return compileOverlay(book, o, spend)
 	}
+}
+
+// reloadWhile reloads while the clock goes on by steps, as long as a compilation waits for it.
+func reloadWhile(t *testing.T, s *Source, clk *testclock.FakeClock, step time.Duration) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Reload(t.Context())
+	}()
+	hang.Until(t, func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+			if clk.Waiters() > 1 { // the interval between looks at the heap, and a limit
+				clk.Step(step)
+			}
+			return false
+		}
+	})
+}
+
+// stillCompiling are the overlays that are, overdue or not.
+func stillCompiling(t *testing.T) (out []string) {
+	for _, w := range underway.Overdue(time.Now().Add(time.Hour), 0) {
+		if w.Doing == "compiling RuleOverlay" {
+			out = append(out, w.About)
+			require.False(t, w.Restart)
+		}
+	}
+	return out
 }
 
 func TestOverlayThatExceedsItsLimitsIsRefusedAlone(t *testing.T) {
 	release := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(letGo)
 	s, objects, _ := clusterSource(t)
-	s.compiling.limits, s.compiling.compile = limits{time: time.Second, bytes: 64 << 20}, greedy(release)
-	ours := func() (out []string) {
-		for _, w := range underway.Overdue(time.Now().Add(time.Minute), 0) {
-			if w.Doing == "compiling RuleOverlay" {
-				out = append(out, w.About)
-				require.False(t, w.Restart)
-			}
-		}
-		return out
-	}
+	clk := s.clock.(*testclock.FakeClock)
+	s.compiling.limits, s.compiling.compile = limits{source: 1 << 20, heap: 32 << 20, hang: time.Minute}, greedy(release)
 	add := func(names ...string) {
 		for _, name := range names {
 			*objects = append(*objects, marginOverlay(name, 1, "0.3", name))
@@ -58,41 +87,46 @@ func TestOverlayThatExceedsItsLimitsIsRefusedAlone(t *testing.T) {
 	add("b")
 	s.Reload(t.Context())
 	for name, want := range map[string]string{
-		"slow":   "compiling RuleOverlay slow takes longer than 1s: make it smaller or simpler",
-		"large":  "compiling RuleOverlay large takes more than 64 MiB of memory: make it smaller or simpler",
+		"long":   "compiling RuleOverlay long takes more than 1024 KiB of expressions, with those it can meet in other overlays: make it smaller or simpler",
 		"panics": "compiling RuleOverlay panics panics; please report this: at panics",
 	} {
 		add(name)
-		within(t, 10*time.Second, func() { s.Reload(t.Context()) })
+		s.Reload(t.Context())
 		require.EqualError(t, s.Accepted()[name].Err, want)
 		require.NoError(t, s.Accepted()["b"].Err)
-		require.Empty(t, ours(), "it has stopped")
+		require.Empty(t, stillCompiling(t), "it has stopped")
 	}
+	add("large")
+	s.compiling.limits.hang = 1000 * time.Hour
+	reloadWhile(t, s, clk, lookInterval)
+	s.compiling.limits.hang = time.Minute
+	require.ErrorContains(t, s.Accepted()["large"].Err, "compiling RuleOverlay large takes more than 32 MiB of memory")
+	*objects = (*objects)[:len(*objects)-1]
 	add("c")
-	within(t, time.Second, func() { s.Reload(t.Context()) })
-	require.Error(t, s.Accepted()["slow"].Err, "the same generation is not tried again")
+	s.Reload(t.Context())
+	require.Error(t, s.Accepted()["long"].Err, "the same generation is not tried again")
 	require.Equal(t, []string{"c"}, overlaysFor(s, "c"))
 
 	add("endless")
-	within(t, 10*time.Second, func() { s.Reload(t.Context()) })
-	require.ErrorContains(t, s.Accepted()["endless"].Err, "compiling RuleOverlay endless takes longer than 1s")
-	require.Equal(t, []string{"endless"}, ours(), "it goes on")
+	reloadWhile(t, s, clk, s.compiling.limits.hang)
+	require.ErrorContains(t, s.Accepted()["endless"].Err, "compiling RuleOverlay endless has not ended within 1m0s")
+	require.Equal(t, []string{"endless"}, stillCompiling(t), "it goes on")
 	for i := range *objects {
 		if (*objects)[i].Name == "endless" {
 			(*objects)[i].Generation = 2
 		}
 	}
-	within(t, time.Second, func() { s.Reload(t.Context()) })
+	s.Reload(t.Context())
 	require.ErrorContains(t, s.Accepted()["endless"].Err, "generation 1 is still compiling", "one at a time")
 	add("endless2", "endless3", "endless4", "endless5")
-	within(t, 30*time.Second, func() { s.Reload(t.Context()) })
-	require.Len(t, ours(), maxLeftBehind)
+	reloadWhile(t, s, clk, s.compiling.limits.hang)
+	require.Len(t, stillCompiling(t), maxLeftBehind)
 	require.ErrorContains(t, s.Accepted()["endless5"].Err, "4 RuleOverlays are still compiling")
 	require.Equal(t, []string{"b"}, overlaysFor(s, "b"), "what was in use stays")
 	require.Equal(t, []string{"c"}, overlaysFor(s, "c"))
 
-	close(release)
-	require.Eventually(t, func() bool { return len(ours()) == 0 }, 5*time.Second, time.Millisecond)
+	letGo()
+	hang.Until(t, func() bool { return len(stillCompiling(t)) == 0 })
 	s.compiling.compile = nil
 	for i := range *objects {
 		(*objects)[i].Generation = 3
@@ -101,5 +135,42 @@ func TestOverlayThatExceedsItsLimitsIsRefusedAlone(t *testing.T) {
 	for name, a := range s.Accepted() {
 		require.NoError(t, a.Err, name)
 	}
+	require.Empty(t, s.compiling.exceeded)
+}
+
+// A busy node made an overlay too slow, and it was refused for good.
+func TestOverlayThatABusyMachineSlowedDownIsTriedAgain(t *testing.T) {
+	release, tries := make(chan struct{}), 0
+	s, objects, _ := clusterSource(t)
+	clk := s.clock.(*testclock.FakeClock)
+	s.compiling.compile = func(book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay, spend func(int) error) (*compile.Rulebook, *document.Overlay, error) {
+		tries++
+		<-release
+		return compileOverlay(book, o, spend)
+	}
+	*objects = append(*objects, marginOverlay("slow", 1, "0.3", "a"))
+	reloadWhile(t, s, clk, overlayLimits.hang)
+	require.ErrorContains(t, s.Accepted()["slow"].Err, "it is tried again")
+	clk.Step(longestRetry)
+	s.Reload(t.Context())
+	require.Equal(t, 1, tries, "it is not compiled twice at a time")
+	close(release)
+	hang.Until(t, func() bool { return len(stillCompiling(t)) == 0 })
+
+	for i, next := range []time.Duration{2 * firstRetry, 4 * firstRetry} {
+		again := make(chan struct{})
+		release = again
+		reloadWhile(t, s, clk, overlayLimits.hang)
+		require.Equal(t, i+2, tries)
+		close(again)
+		hang.Until(t, func() bool { return len(stillCompiling(t)) == 0 })
+		require.Equal(t, next, s.compiling.exceeded[(*objects)[0].UID].wait)
+		s.Reload(t.Context())
+		require.Equal(t, i+2, tries, "not before its time")
+		clk.Step(next)
+	}
+	s.Reload(t.Context())
+	require.NoError(t, s.Accepted()["slow"].Err)
+	require.Equal(t, []string{"slow"}, overlaysFor(s, "a"))
 	require.Empty(t, s.compiling.exceeded)
 }

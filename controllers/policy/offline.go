@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 
+	"k8s.io/utils/clock"
+
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -11,7 +13,7 @@ import (
 // WithOverlays applies RuleOverlay objects to the rules as a component does at its start. An
 // invalid one is left out, and the error names it and its fault.
 func WithOverlays(book *compile.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*compile.Rulebook, error) {
-	var fresh Source // nothing is in force yet
+	fresh := Source{compiling: compiling{clock: clock.RealClock{}}} // nothing is in force yet
 	book, results, _ := fresh.overlaid(book, objects)
 	var errs []error
 	for _, o := range objects {

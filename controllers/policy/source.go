@@ -46,7 +46,7 @@ type Source struct {
 // NewSource loads the rules. It fails when they do not compile or fail the test tables among them:
 // a process must not start without policy.
 func NewSource(o Options, every time.Duration, clk clock.WithTicker, log logr.Logger) (*Source, error) {
-	s := &Source{options: o, every: every, clock: clk, log: log, lastLogged: map[string]string{}, overlays: overlaysFingerprint(nil)}
+	s := &Source{options: o, every: every, clock: clk, log: log, lastLogged: map[string]string{}, overlays: overlaysFingerprint(nil), compiling: compiling{clock: clk}}
 	s.accepted.Store(&map[string]Acceptance{})
 	for range readings {
 		if settling, err := s.reloadFiles(); err != nil {
@@ -107,7 +107,7 @@ func (s *Source) Reload(ctx context.Context) {
 			return
 		}
 	}
-	if !s.pending && overlaysFingerprint(objects) == s.overlays {
+	if !s.pending && overlaysFingerprint(objects) == s.overlays && !s.compiling.due() {
 		return
 	}
 	before := s.Rules().Default()

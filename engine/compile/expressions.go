@@ -235,7 +235,7 @@ func (c *compiler) checked(s source.Scalar, env *cel.Env, sc *scopeEnv, fair fun
 		c.ps.At(s, subject, "the expression is empty")
 		return nil
 	}
-	if err := c.stopped(); err != nil {
+	if err := c.goOn(len(s.Value)); err != nil {
 		c.ps.At(s, subject, err.Error())
 		return nil
 	}

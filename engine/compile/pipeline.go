@@ -83,7 +83,7 @@ type compiler struct {
 	points     map[string]*engine.PointPlan // by name and the rule sets that run there
 	only       []string                     // points to compile; none = all
 	leftOut    map[*document.RuleSet]bool   // rule sets at other points
-	stop       func() error                 // returns an error to give up; nil = never
+	spend      func(size int) error         // asked before each expression, in bytes; returns an error to give up; nil = never
 	trying     bool                         // only faults are wanted: nothing is kept or assembled
 
 	definitions map[*document.Pipeline]*inline.Definitions
@@ -131,11 +131,12 @@ func newCompiler(reg *registry.Registry, o Options) (*compiler, error) {
 	return c, nil
 }
 
-func (c *compiler) stopped() error {
-	if c.stop == nil {
+// goOn is an error if the compiler is to give up, before it compiles an expression of this size.
+func (c *compiler) goOn(size int) error {
+	if c.spend == nil {
 		return nil
 	}
-	return c.stop()
+	return c.spend(size)
 }
 
 func (c *compiler) compiles(point string) bool {

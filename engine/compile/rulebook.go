@@ -77,8 +77,9 @@ func NewRulebook(lib *document.Library, reg *registry.Registry, o Options) (*Rul
 // is compiled and checked against the others.
 func (b *Rulebook) With(o *document.Overlay) (*Rulebook, error) { return b.WithUntil(o, nil) }
 
-// WithUntil is With, but gives up between expressions when stop returns an error; nil = never.
-func (b *Rulebook) WithUntil(o *document.Overlay, stop func() error) (*Rulebook, error) {
+// WithUntil is With, but gives up when spend returns an error; nil = never. It is asked before each expression,
+// with the size in bytes of its source, which is about what compiling takes of time.
+func (b *Rulebook) WithUntil(o *document.Overlay, spend func(size int) error) (*Rulebook, error) {
 	if old := b.library.Overlays[o.Name.Value]; old != nil {
 		return nil, fmt.Errorf("%s is defined already at %s", o.Subject(), old.Name.Pos)
 	}
@@ -86,17 +87,17 @@ func (b *Rulebook) WithUntil(o *document.Overlay, stop func() error) (*Rulebook,
 	c := *b.compiler
 	c.ps, c.compiled, c.points, c.usedParams = &source.Collector{}, maps.Clone(c.compiled), maps.Clone(c.points), maps.Clone(c.usedParams)
 	c.edited = maps.Clone(c.edited)
-	c.stop = stop
+	c.spend = spend
 	next := &Rulebook{library: b.library.With(o), pipelines: b.pipelines, overlays: b.overlays, standard: b.standard, bases: b.bases,
 		alone: b.alone, compiler: &c, plans: maps.Clone(b.plans), failed: maps.Clone(b.failed)}
 	b.mu.RUnlock()
 	compiled := len(c.compiled)
 	next.insert(o)
 	next.alone += len(c.compiled) - compiled
-	if err := c.stopped(); err != nil {
+	if err := c.goOn(0); err != nil {
 		return nil, err
 	}
-	c.stop = nil // it is about this overlay, not about later compilations
+	c.spend = nil // it is about this overlay, not about later compilations
 	c.ps.Dedupe()
 	if err := c.ps.Err(); err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func (b *Rulebook) insert(o *document.Overlay) {
 			b.plans[planKey(pipe, []*document.Overlay{o})] = b.compiler.plan(alone)
 		}
 		for _, other := range b.overlays {
-			if other.AppliesTo(pipe) && b.compiler.stopped() == nil {
+			if other.AppliesTo(pipe) && b.compiler.goOn(0) == nil {
 				b.checkPair(base, other, o)
 			}
 		}
