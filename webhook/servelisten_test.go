@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -22,6 +21,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
@@ -45,7 +45,7 @@ func start(t *testing.T, l *Listener) (url string, c *http.Client, stop func() e
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Start(ctx) }()
-	require.Eventually(t, func() bool { return l.Started() == nil }, 5*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return l.Started() == nil })
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(certs.Bundle().PEM()))
 	c = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
@@ -135,10 +135,10 @@ func TestAStopWaitsForReviewsInFlight(t *testing.T) {
 	<-started
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		_, err := net.Dial("tcp", strings.TrimPrefix(url, "https://"))
 		return errors.Is(err, syscall.ECONNREFUSED)
-	}, 5*time.Second, time.Millisecond, "it does not listen any more")
+	}, "it does not listen any more")
 	close(release)
 	require.True(t, <-answered)
 	require.NoError(t, <-ended)
@@ -159,7 +159,7 @@ func TestOwnCertificatesRenewThemselves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- certs.Start(ctx) }()
-	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	hang.Until(t, clk.HasWaiters)
 	clk.Step(certificates.DefaultCALifetime / 2)
 	<-certs.Changed()
 	require.Len(t, certs.Bundle().Needed, 2)

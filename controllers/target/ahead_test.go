@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -55,12 +55,12 @@ func (l *lookahead) start() {
 		cancel()
 		require.NoError(l.t, <-done)
 	})
-	require.Eventually(l.t, func() bool { return l.api.clock.Waiters() == 2 }, 10*time.Second, time.Millisecond, "the ticker and the limit of the first round")
+	hang.Until(l.t, func() bool { return l.api.clock.Waiters() == 2 }, "the ticker and the limit of the first round")
 }
 
 func (l *lookahead) eventually(what string, is func() bool) {
 	l.t.Helper()
-	require.Eventually(l.t, is, 10*time.Second, time.Millisecond, what)
+	hang.Until(l.t, is, what)
 }
 
 func (l *lookahead) asked() []string {

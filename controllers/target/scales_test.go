@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 var (
@@ -342,9 +344,9 @@ func TestHazard23TheBackgroundRunsInEveryReplicaAndEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- api.scales.Start(ctx) }()
-	require.Eventually(t, api.clock.HasWaiters, 10*time.Second, time.Millisecond)
+	hang.Until(t, api.clock.HasWaiters)
 	api.clock.Step(15 * time.Minute)
-	require.Eventually(t, func() bool { return api.reads() == 2 }, 10*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return api.reads() == 2 })
 	cancel()
 	require.NoError(t, <-done)
 }
