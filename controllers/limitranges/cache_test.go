@@ -74,9 +74,7 @@ func TestCacheFoldsLimitRangesAgainOnlyAfterAChange(t *testing.T) {
 		for _, one := range list {
 			items = append(items, *one)
 		}
-		require.EventuallyWithT(t, func(t *assert.CollectT) {
-			require.Equal(t, facts.FoldLimitRanges(items), of(namespace))
-		}, 10*time.Second, 5*time.Millisecond)
+		hang.Until(t, func() bool { return assert.ObjectsAreEqual(facts.FoldLimitRanges(items), of(namespace)) }, namespace)
 	}
 	want("a", maxCPU("a", "one", "2"))
 	source.Modify(maxCPU("a", "one", "3"))
