@@ -29,10 +29,10 @@ func TestReviewsOfMissingOwnersLeaveSlotsToOthers(t *testing.T) {
 	go func() { first <- post(t, s, "/", fmt.Sprintf(ownedReview, "never", "uid-0")).Allowed }()
 	hang.Until(t, api.clock.HasWaiters)
 	for i := range 5 {
-		answered := post(t, s, "/?timeout=5s", fmt.Sprintf(ownedReview, "never", fmt.Sprint("uid-", i+1)))
+		answered := post(t, s, "/", fmt.Sprintf(ownedReview, "never", fmt.Sprint("uid-", i+1)))
 		require.True(t, answered.Allowed)
 		require.Empty(t, answered.Patch)
-		require.NotEmpty(t, post(t, s, "/?timeout=5s", fmt.Sprintf(ownedReview, "web-1", "uid-web-1")).Patch, "a pod of an owner that exists")
+		require.NotEmpty(t, post(t, s, "/", fmt.Sprintf(ownedReview, "web-1", "uid-web-1")).Patch, "a pod of an owner that exists")
 	}
 	api.clock.Step(time.Second)
 	require.True(t, <-first)

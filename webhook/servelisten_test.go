@@ -36,7 +36,7 @@ func start(t *testing.T, l *Listener) (url string, c *http.Client, stop func() e
 	t.Helper()
 	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
 	require.NoError(t, err)
-	l.TLS.GetCertificate = certs.GetCertificate
+	l.TLS.GetCertificate, l.readTimeout = certs.GetCertificate, hang.Limit
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	l.Address = free.Addr().String()
@@ -70,7 +70,7 @@ func TestMalformedReviewsOverTLSAreAllowed(t *testing.T) {
 	require.NoError(t, err)
 	url, c, stop := listen(t, s, config)
 	for body, allowed := range map[string]bool{"": true, "{": true, reviewHead + "null}": true, podReview: false, strings.Repeat("[", 1<<20): true} {
-		resp, err := c.Post(url+"/?timeout=5s", "application/json", strings.NewReader(body))
+		resp, err := c.Post(url, "application/json", strings.NewReader(body))
 		require.NoError(t, err)
 		var answer admissionv1.AdmissionReview
 		require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
