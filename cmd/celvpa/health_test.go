@@ -94,7 +94,7 @@ func TestTheWebhookServesUntilTheShutdownDelayIsOver(t *testing.T) {
 		return err
 	}
 	newClient := func() *http.Client {
-		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: hang.Limit}
 	}
 	closes := func() bool {
 		answer, err := newClient().Post("https://"+listener.Address, "application/json", strings.NewReader("{}"))
