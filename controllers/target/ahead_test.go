@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -212,4 +213,19 @@ func TestVPAsThatCannotBeListedAreLookedUpLater(t *testing.T) {
 	l.eventually("to be ready: it is no reason not to start", func() bool { return l.Ready() == nil })
 	l.api.clock.Step(aheadInterval)
 	l.eventually("the next round", func() bool { return len(l.asked()) == 1 })
+}
+
+// TestHazard23TheBackgroundRunsInEveryReplicaAndEnds: UPSTREAM.md Appendix B 23.
+func TestHazard23TheBackgroundRunsInEveryReplicaAndEnds(t *testing.T) {
+	api := newScaleAPI(always("app=a"), "v1")
+	require.False(t, api.scales.NeedLeaderElection())
+	api.look(t, thing("t"), asOwner)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- api.scales.Start(ctx) }()
+	hang.Until(t, api.clock.HasWaiters)
+	api.clock.Step(15 * time.Minute)
+	hang.Until(t, func() bool { return api.reads() == 2 })
+	cancel()
+	require.NoError(t, <-done)
 }

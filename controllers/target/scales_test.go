@@ -18,8 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-
-	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 var (
@@ -334,19 +332,4 @@ func TestConcurrentLookUpsShareOneRead(t *testing.T) {
 	close(leave)
 	all.Wait()
 	require.Equal(t, 1, api.reads(), "that one gave up is not the failure of others")
-}
-
-// TestHazard23TheBackgroundRunsInEveryReplicaAndEnds: UPSTREAM.md Appendix B 23.
-func TestHazard23TheBackgroundRunsInEveryReplicaAndEnds(t *testing.T) {
-	api := newScaleAPI(always("app=a"), "v1")
-	require.False(t, api.scales.NeedLeaderElection())
-	api.look(t, thing("t"), asOwner)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- api.scales.Start(ctx) }()
-	hang.Until(t, api.clock.HasWaiters)
-	api.clock.Step(15 * time.Minute)
-	hang.Until(t, func() bool { return api.reads() == 2 })
-	cancel()
-	require.NoError(t, <-done)
 }
