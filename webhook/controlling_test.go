@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -207,7 +208,7 @@ func TestAnAPIServerThatDoesNotAnswerLetsPodsThrough(t *testing.T) {
 	req.Object.Raw = []byte(`{"metadata":{"name":"p","ownerReferences":[{"apiVersion":"example.com/v1","kind":"Thing","name":"hung","uid":"7","controller":true}]}}`)
 	first := make(chan admission.Response)
 	go func() { first <- h.Handle(t.Context(), req) }()
-	require.Eventually(t, api.clock.HasWaiters, 10*time.Second, time.Millisecond)
+	hang.Until(t, api.clock.HasWaiters)
 	api.clock.Step(target.Patience)
 	resp := <-first
 	require.True(t, resp.Allowed)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
@@ -46,13 +47,13 @@ func TestTheRegistrationIsTriedUntilItSucceedsAndPutBackWhenItIsGone(t *testing.
 	done := make(chan error)
 	go func() { done <- r.Start(ctx) }()
 	step := func() {
-		require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+		hang.Until(t, clk.HasWaiters)
 		clk.Step(checkInterval)
 	}
 	for range 12 {
 		step()
 	}
-	require.Eventually(t, func() bool { return r.since.Load() != nil }, 5*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return r.since.Load() != nil })
 	require.ErrorContains(t, r.Registered(), "less than a second ago", "API servers have not seen it yet")
 	clk.Step(noticed)
 	require.NoError(t, r.Registered())
@@ -66,18 +67,18 @@ func TestTheRegistrationIsTriedUntilItSucceedsAndPutBackWhenItIsGone(t *testing.
 	require.Equal(t, "b", read().Labels["a"])
 
 	step()
-	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	hang.Until(t, clk.HasWaiters)
 	require.EqualValues(t, 1, writes.Load(), "nothing is written while nothing changed")
 
 	require.NoError(t, api.Delete(ctx, read()))
 	step()
-	require.Eventually(t, func() bool { return read() != nil }, 5*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return read() != nil })
 
 	changed := read()
 	changed.Webhooks[0].ClientConfig.CABundle = []byte("another")
 	require.NoError(t, api.Update(ctx, changed))
 	step()
-	require.Eventually(t, func() bool { return bytes.Equal(read().Webhooks[0].ClientConfig.CABundle, certs.Bundle().PEM()) }, 5*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return bytes.Equal(read().Webhooks[0].ClientConfig.CABundle, certs.Bundle().PEM()) })
 	cancel()
 	require.NoError(t, <-done)
 }

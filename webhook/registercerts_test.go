@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
@@ -166,7 +167,7 @@ func TestAStopTakesItsCAOutUnlessItIsTheLast(t *testing.T) {
 			Registration: Registration{URL: "https://127.0.0.1:1", TimeoutSeconds: 5, FailurePolicy: "Ignore"}}
 		done := make(chan error)
 		go func() { done <- r.Start(ctx) }()
-		require.Eventually(t, func() bool { return r.since.Load() != nil }, 5*time.Second, time.Millisecond)
+		hang.Until(t, func() bool { return r.since.Load() != nil })
 		return func() {
 			cancel()
 			require.NoError(t, <-done)

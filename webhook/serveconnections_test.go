@@ -1,17 +1,22 @@
 package webhook
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
+
+	"github.com/celvpa/celvpa/conformance/hang"
+	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 func TestConnectionsWithoutARequestKeepNoReviewOut(t *testing.T) {
@@ -51,7 +56,7 @@ func TestConnectionsWithoutARequestKeepNoReviewOut(t *testing.T) {
 				conn := connect(t, strings.TrimPrefix(url, "https://"))
 				defer conn.Close()
 			}
-			c.Timeout = 10 * time.Second
+			c.Timeout = hang.Limit
 			resp, err := c.Get(url)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
@@ -60,22 +65,79 @@ func TestConnectionsWithoutARequestKeepNoReviewOut(t *testing.T) {
 	}
 }
 
-func TestConnectionWithoutARequestIsClosedOnceAPIServersHaveGivenItUp(t *testing.T) {
-	url, _, _ := start(t, &Listener{TLS: &tls.Config{}, Handler: http.NotFoundHandler(), Log: logr.Discard(), clientIdle: 50 * time.Millisecond})
-	address := strings.TrimPrefix(url, "https://")
-	silent, err := net.Dial("tcp", address)
-	require.NoError(t, err)
-	shaken, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
-	require.NoError(t, err)
-	partial, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
-	require.NoError(t, err)
-	_, err = io.WriteString(partial, "POST / HTTP/1.1\r\nHost:")
-	require.NoError(t, err)
-	for name, conn := range map[string]net.Conn{"nothing sent": silent, "a handshake": shaken, "part of a header": partial} {
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
-		_, err := io.ReadAll(conn)
-		require.NoError(t, err, name) // the server's end of it
+// pipes is a listener whose connections are in memory, so that they may wait on the clock of a synctest.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
 	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error { close(p); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p pipes) dial() net.Conn {
+	client, server := net.Pipe()
+	p <- server
+	return client
+}
+
+// piped serves connections in memory until the test ends.
+func piped(t *testing.T) pipes {
+	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	l, p, done := &Listener{TLS: &tls.Config{GetCertificate: certs.GetCertificate}, Handler: http.NotFoundHandler(), Log: logr.Discard()}, make(pipes), make(chan error)
+	go func() { done <- l.serveOn(ctx, p) }()
+	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
+	return p
+}
+
+func shaken(t *testing.T, conn net.Conn) net.Conn {
+	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+	require.NoError(t, secure.Handshake())
+	return secure
+}
+
+func TestConnectionWithoutARequestIsClosedOnceAPIServersHaveGivenItUp(t *testing.T) {
+	require.Greater(t, clientIdle, 90*time.Second, "client-go closes idle connections after 90 seconds, and has to be first")
+	for name, connect := range map[string]func(*testing.T, net.Conn) net.Conn{
+		"nothing sent": func(_ *testing.T, conn net.Conn) net.Conn { return conn },
+		"a handshake":  shaken,
+		"part of a header": func(t *testing.T, conn net.Conn) net.Conn {
+			conn = shaken(t, conn)
+			_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost:")
+			require.NoError(t, err)
+			return conn
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin, conn := time.Now(), connect(t, piped(t).dial())
+				_, err := io.ReadAll(conn)
+				require.NoError(t, err) // the server's end of it
+				require.Equal(t, clientIdle, time.Since(begin))
+			})
+		})
+	}
+}
+
+// TestAConnectionThatIsUsedLateIsServed: API servers open connections in advance, and send a review whenever there is one.
+func TestAConnectionThatIsUsedLateIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := shaken(t, piped(t).dial())
+		defer conn.Close()
+		time.Sleep(clientIdle - 1)
+		_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: webhook\r\n\r\n")
+		require.NoError(t, err)
+		answer := make([]byte, 12)
+		_, err = io.ReadFull(conn, answer)
+		require.NoError(t, err)
+		require.Equal(t, "HTTP/1.1 404", string(answer))
+	})
 }
 
 func TestWhichConnectionMakesRoom(t *testing.T) {
@@ -112,24 +174,4 @@ func TestWhichConnectionMakesRoom(t *testing.T) {
 			require.NotContains(t, c.open, closed)
 		})
 	}
-}
-
-// TestAConnectionThatIsUsedLateIsServed: API servers open connections in advance, and send a review whenever there is one.
-func TestAConnectionThatIsUsedLateIsServed(t *testing.T) {
-	t.Parallel()
-	require.Greater(t, clientIdle, 90*time.Second, "client-go closes idle connections after 90 seconds, and has to be first")
-	url, _, _ := start(t, &Listener{TLS: &tls.Config{}, Handler: http.NotFoundHandler(), Log: logr.Discard()})
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{InsecureSkipVerify: true})
-	require.NoError(t, err)
-	defer conn.Close()
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(6*time.Second)))
-	_, err = conn.Read(make([]byte, 1))
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "it was closed after five seconds")
-	require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
-	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: webhook\r\n\r\n")
-	require.NoError(t, err)
-	answer := make([]byte, 12)
-	_, err = io.ReadFull(conn, answer)
-	require.NoError(t, err)
-	require.Equal(t, "HTTP/1.1 404", string(answer))
 }

@@ -47,8 +47,8 @@ type Listener struct {
 	// Start's context ends: a client that writes to one which is being closed cannot know whether the request was read. nil = never.
 	Stopping func() bool
 
-	serving    atomic.Bool
-	clientIdle time.Duration // 0 = the constant
+	serving                 atomic.Bool
+	clientIdle, readTimeout time.Duration // 0 = the constants
 }
 
 // NeedLeaderElection is false: every replica serves.
@@ -68,6 +68,11 @@ func (l *Listener) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for the webhook: %w", err)
 	}
+	return l.serveOn(ctx, listener)
+}
+
+// serveOn serves the connections of a listener until the context ends.
+func (l *Listener) serveOn(ctx context.Context, listener net.Listener) error {
 	open := &connections{most: maxConnections, open: map[net.Conn]connection{}}
 	idle := cmp.Or(l.clientIdle, clientIdle)
 	server := &http.Server{
@@ -105,7 +110,7 @@ func (l *Listener) serve(w http.ResponseWriter, r *http.Request) {
 	if l.Stopping != nil && l.Stopping() {
 		w.Header().Set("Connection", "close")
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)) // only writers of tests cannot
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(cmp.Or(l.readTimeout, readTimeout))) // only writers of tests cannot
 	l.Handler.ServeHTTP(w, r)
 }
 

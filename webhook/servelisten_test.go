@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -22,6 +21,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
@@ -36,7 +36,7 @@ func start(t *testing.T, l *Listener) (url string, c *http.Client, stop func() e
 	t.Helper()
 	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
 	require.NoError(t, err)
-	l.TLS.GetCertificate = certs.GetCertificate
+	l.TLS.GetCertificate, l.readTimeout = certs.GetCertificate, hang.Limit
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	l.Address = free.Addr().String()
@@ -45,7 +45,7 @@ func start(t *testing.T, l *Listener) (url string, c *http.Client, stop func() e
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Start(ctx) }()
-	require.Eventually(t, func() bool { return l.Started() == nil }, 5*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return l.Started() == nil })
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(certs.Bundle().PEM()))
 	c = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
@@ -70,7 +70,7 @@ func TestMalformedReviewsOverTLSAreAllowed(t *testing.T) {
 	require.NoError(t, err)
 	url, c, stop := listen(t, s, config)
 	for body, allowed := range map[string]bool{"": true, "{": true, reviewHead + "null}": true, podReview: false, strings.Repeat("[", 1<<20): true} {
-		resp, err := c.Post(url+"/?timeout=5s", "application/json", strings.NewReader(body))
+		resp, err := c.Post(url, "application/json", strings.NewReader(body))
 		require.NoError(t, err)
 		var answer admissionv1.AdmissionReview
 		require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
@@ -135,10 +135,10 @@ func TestAStopWaitsForReviewsInFlight(t *testing.T) {
 	<-started
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		_, err := net.Dial("tcp", strings.TrimPrefix(url, "https://"))
 		return errors.Is(err, syscall.ECONNREFUSED)
-	}, 5*time.Second, time.Millisecond, "it does not listen any more")
+	}, "it does not listen any more")
 	close(release)
 	require.True(t, <-answered)
 	require.NoError(t, <-ended)
@@ -159,7 +159,7 @@ func TestOwnCertificatesRenewThemselves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- certs.Start(ctx) }()
-	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	hang.Until(t, clk.HasWaiters)
 	clk.Step(certificates.DefaultCALifetime / 2)
 	<-certs.Changed()
 	require.Len(t, certs.Bundle().Needed, 2)

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,6 +22,8 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // memo is a log that can be read.
@@ -50,11 +52,20 @@ func (m *memo) written() (out []string) {
 func testServer(t *testing.T, handle admission.HandlerFunc, change func(*ServerOptions)) (*Server, *memo) {
 	t.Helper()
 	m := newMemo()
-	o := ServerOptions{Handler: handle, Timeout: 30 * time.Second, Clock: clock.RealClock{}, Log: ShortValues(m.log())}
+	o := ServerOptions{Handler: handle, Timeout: hang.Limit, Clock: clock.RealClock{}, Log: ShortValues(m.log())}
 	if change != nil {
 		change(&o)
 	}
 	return NewServer(o), m
+}
+
+// onItsClock runs a test whose time passes while everybody waits, until the workers have ended.
+func onItsClock(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(2 * workerIdle)
+		test(t)
+	})
 }
 
 // post sends a body to a server and returns the answer, which must be a review with nothing but a response.
@@ -97,7 +108,7 @@ func TestTheHandlerGetsTheReviewAndItsAnswerIsSent(t *testing.T) {
 	answer := func(r admission.Response) string {
 		resp = r
 		w := httptest.NewRecorder()
-		r2 := httptest.NewRequest(http.MethodPost, "/?timeout=10s", strings.NewReader(podReview))
+		r2 := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(podReview))
 		r2.Header.Set("Content-Type", "application/json")
 		s.ServeHTTP(w, r2)
 		return strings.TrimPrefix(w.Body.String(), `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":`)
@@ -138,55 +149,57 @@ func TestTimeIsWhatTheAPIServerSaysOrWhatWasRegistered(t *testing.T) {
 
 // TestAStuckHandlerKeepsNobodyWaiting: its context ends, and the pod is admitted unpatched whether it looks at that or not.
 func TestAStuckHandlerKeepsNobodyWaiting(t *testing.T) {
-	release := make(chan struct{})
-	ended := make(chan error, 2)
-	s, log := testServer(t, func(ctx context.Context, _ admission.Request) admission.Response {
-		<-ctx.Done()
-		ended <- ctx.Err()
-		<-release
-		return admission.Denied("too late")
-	}, func(o *ServerOptions) { o.Concurrent = 2 })
-	before, skipped := shedBy(shedDeadline), testutil.ToFloat64(podSkipped)
-	for range 2 {
-		answer := post(t, s, "/?timeout=50ms", podReview)
-		require.True(t, answer.Allowed)
-		require.EqualValues(t, "u1", answer.UID)
-		require.ErrorIs(t, <-ended, context.DeadlineExceeded)
-	}
-	require.EqualValues(t, 2, shedBy(shedDeadline)-before)
-	require.EqualValues(t, 2, testutil.ToFloat64(podSkipped)-skipped)
-	require.EqualValues(t, 2, testutil.ToFloat64(inFlight), "they run on, and count against those that may run")
-	require.Len(t, log.written(), 1, "the second is suppressed")
+	onItsClock(t, func(t *testing.T) {
+		release := make(chan struct{})
+		ended := make(chan error, 2)
+		s, log := testServer(t, func(ctx context.Context, _ admission.Request) admission.Response {
+			<-ctx.Done()
+			ended <- ctx.Err()
+			<-release
+			return admission.Denied("too late")
+		}, func(o *ServerOptions) { o.Concurrent = 2 })
+		before, skipped := shedBy(shedDeadline), testutil.ToFloat64(podSkipped)
+		for range 2 {
+			begin := time.Now()
+			answer := post(t, s, "/?timeout=5s", podReview)
+			require.Equal(t, 4*time.Second, time.Since(begin))
+			require.True(t, answer.Allowed)
+			require.EqualValues(t, "u1", answer.UID)
+			require.ErrorIs(t, <-ended, context.DeadlineExceeded)
+		}
+		require.EqualValues(t, 2, shedBy(shedDeadline)-before)
+		require.EqualValues(t, 2, testutil.ToFloat64(podSkipped)-skipped)
+		require.EqualValues(t, 2, testutil.ToFloat64(inFlight), "they run on, and count against those that may run")
+		require.Len(t, log.written(), 1, "the second is suppressed")
 
-	s.queueFor = time.Millisecond
-	overload := shedBy(shedOverload)
-	require.True(t, post(t, s, "/", podReview).Allowed)
-	require.EqualValues(t, 1, shedBy(shedOverload)-overload)
-	require.Contains(t, log.written()[0], "too many reviews at once")
-	close(release)
-	require.Eventually(t, func() bool { return testutil.ToFloat64(inFlight) == 0 && len(s.slots) == 0 }, 5*time.Second, time.Millisecond)
+		overload := shedBy(shedOverload)
+		require.True(t, post(t, s, "/", podReview).Allowed)
+		require.EqualValues(t, 1, shedBy(shedOverload)-overload)
+		require.Contains(t, log.written()[0], "too many reviews at once")
+		close(release)
+		synctest.Wait()
+		require.Zero(t, testutil.ToFloat64(inFlight))
+		require.Empty(t, s.slots)
+	})
 }
 
 // TestAReviewWaitsForItsTurnForAMoment, and is then reviewed.
 func TestAReviewWaitsForItsTurnForAMoment(t *testing.T) {
-	started, release := make(chan struct{}), make(chan struct{})
-	var calls atomic.Int32
-	s, _ := testServer(t, func(context.Context, admission.Request) admission.Response {
-		if calls.Add(1) == 1 {
-			close(started)
+	onItsClock(t, func(t *testing.T) {
+		release := make(chan struct{})
+		s, _ := testServer(t, func(context.Context, admission.Request) admission.Response {
 			<-release
+			return admission.Denied("reviewed")
+		}, func(o *ServerOptions) { o.Concurrent = 1 })
+		answers := make(chan bool, 2)
+		for range 2 {
+			go func() { answers <- post(t, s, "/", podReview).Allowed }()
 		}
-		return admission.Denied("reviewed")
-	}, func(o *ServerOptions) { o.Concurrent = 1 })
-	s.queueFor = time.Minute
-	answers := make(chan bool, 2)
-	send := func() { answers <- post(t, s, "/", podReview).Allowed }
-	go send()
-	<-started
-	go send()
-	close(release)
-	require.False(t, <-answers)
-	require.False(t, <-answers)
+		time.Sleep(queueWait - 1)
+		close(release)
+		require.False(t, <-answers)
+		require.False(t, <-answers)
+	})
 }
 
 // The panic is logged with its place.

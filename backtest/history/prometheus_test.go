@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	prommodel "github.com/prometheus/common/model"
@@ -157,6 +158,17 @@ func TestASpanThatIsTooLargeIsReadInHalves(t *testing.T) {
 	}
 }
 
+// direct answers requests without a network, so that a stalled one ends by the clock of a synctest.
+type direct http.HandlerFunc
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if d(w, r); r.Context().Err() != nil {
+		return nil, r.Context().Err()
+	}
+	return w.Result(), nil
+}
+
 func TestAServerThatStallsIsAskedForLess(t *testing.T) {
 	s := serve(t, 1)
 	s.before = func(_ http.ResponseWriter, r *http.Request, n int, _ span) bool {
@@ -165,9 +177,11 @@ func TestAServerThatStallsIsAskedForLess(t *testing.T) {
 		}
 		return n == 3
 	}
-	to, _, err := read(t, s.URL, "--history-length=1d", "--prometheus-query-timeout=500ms")
-	require.NoError(t, err)
-	require.Len(t, to.points[cpuOf("shop-0")], days(1))
+	synctest.Test(t, func(t *testing.T) {
+		to, _, err := readBy(t, direct(s.Config.Handler.ServeHTTP), s.URL, "--history-length=1d")
+		require.NoError(t, err)
+		require.Len(t, to.points[cpuOf("shop-0")], days(1))
+	})
 }
 
 func TestWhatNeverWorksIsNotTriedAgain(t *testing.T) {

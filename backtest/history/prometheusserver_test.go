@@ -125,7 +125,12 @@ func (s *taken) Progress(done, of int64) {
 // read reads from a server, with flags.
 func read(t *testing.T, address string, args ...string) (*taken, *hasty, error) {
 	t.Helper()
-	var c history.Config
+	return readBy(t, nil, address, args...)
+}
+
+func readBy(t *testing.T, transport http.RoundTripper, address string, args ...string) (*taken, *hasty, error) {
+	t.Helper()
+	c := history.Config{Transport: transport}
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	history.AddReadFlags(flags, &c, "history")
 	require.NoError(t, flags.Parse(args))

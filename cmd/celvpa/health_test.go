@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/webhook"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
@@ -78,7 +79,7 @@ func TestTheWebhookServesUntilTheShutdownDelayIsOver(t *testing.T) {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "reviewed") })}
 	ended := make(chan error, 1)
 	go func() { ended <- listener.Start(running) }()
-	require.Eventually(t, func() bool { return listener.Started() == nil }, 10*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return listener.Started() == nil })
 
 	ask := func(client *http.Client) error {
 		answer, err := client.Post("https://"+listener.Address, "application/json", strings.NewReader("{}"))
@@ -93,7 +94,7 @@ func TestTheWebhookServesUntilTheShutdownDelayIsOver(t *testing.T) {
 		return err
 	}
 	newClient := func() *http.Client {
-		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: hang.Limit}
 	}
 	closes := func() bool {
 		answer, err := newClient().Post("https://"+listener.Address, "application/json", strings.NewReader("{}"))
@@ -119,12 +120,12 @@ func TestTheWebhookServesUntilTheShutdownDelayIsOver(t *testing.T) {
 		})
 	}
 	terminate()
-	require.Eventually(t, func() bool { return statuses(h)["/readyz"] == 500 }, 10*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return statuses(h)["/readyz"] == 500 })
 	require.Equal(t, 200, statuses(h)["/healthz"], "no reason for a restart")
-	require.Eventually(t, clk.HasWaiters, 10*time.Second, time.Millisecond)
+	hang.Until(t, clk.HasWaiters)
 	clk.Step(9 * time.Second)
 	before := served.Load()
-	require.Eventually(t, func() bool { return served.Load() > before+100 }, 10*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return served.Load() > before+100 })
 	require.NoError(t, ask(newClient()), "new connections, too")
 	require.True(t, closes(), "no connection that is in use is left for the end")
 	enough()

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/controllers/recommender"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -46,13 +45,12 @@ func TestStatusesAndCheckpointsShareOneLimit(t *testing.T) {
 		}})
 	require.NoError(t, err)
 	p := &process{manager: made}
-	limited := p.limited(&options{qps: 0.001, burst: 2}, nil)
+	limited := p.limited(&options{qps: 1e-6, burst: 2}, nil)
 	live, err := p.clientOf(limited)
 	require.NoError(t, err)
 	pages, err := recommender.NewPages(limited)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the third request would wait 1000 s
-	defer cancel()
+	ctx := hang.Context(t) // the third request would wait for days
 	writer, web := recommender.Writer{Live: live}, client.ObjectKey{Namespace: "ns", Name: "web"}
 	require.NoError(t, writer.Status(ctx, web, &vpav1.VerticalPodAutoscalerStatus{}))
 	require.NoError(t, writer.Checkpoint(ctx, web, "app", vpav1.VerticalPodAutoscalerCheckpointStatus{}))

@@ -6,8 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/stretchr/testify/require"
 )
@@ -210,9 +210,13 @@ func TestManyPodsArePlannedForSoon(t *testing.T) {
 			all.WriteString(running(fmt.Sprintf("%s-%d", name, n), name, "StatefulSet", name))
 		}
 	}
-	begin := time.Now()
-	report, _, err := plannedFrom(t, false, all.String())
-	require.NoError(t, err)
+	var report simulate.Plan
+	bytes := hang.Bytes(t, func() {
+		var err error
+		report, _, err = plannedFrom(t, false, all.String())
+		require.NoError(t, err)
+	})
+	require.Less(t, bytes, uint64(1<<30))
 	evicted := 0
 	for _, item := range report.Items {
 		if item.Action == "Evict" {
@@ -220,7 +224,6 @@ func TestManyPodsArePlannedForSoon(t *testing.T) {
 		}
 	}
 	require.Equal(t, 200*5, evicted, "half of each")
-	require.Less(t, time.Since(begin), 10*time.Second, "it should take a second")
 }
 
 // FuzzPlan: whatever is written, pods are answered the same every time and in one line each, or an error says why not.

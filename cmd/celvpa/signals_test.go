@@ -7,9 +7,10 @@ import (
 	"runtime/debug"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // TestMain lets tests run this program as a process of its own.
@@ -46,13 +47,9 @@ func TestOfflineCommandsEndOnTheFirstSignal(t *testing.T) {
 				_, err = in.Write(bytes.Repeat([]byte("# more than a pipe holds\n"), 20_000))
 				require.NoError(t, err, "it reads, so it has started")
 				require.NoError(t, cmd.Process.Signal(signal))
-				select {
-				case <-ended:
-					require.Equal(t, signal, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
-				case <-time.After(10 * time.Second):
-					_ = cmd.Process.Kill()
-					t.Fatal("it goes on")
-				}
+				defer cmd.Process.Kill()
+				hang.Receive(t, ended, "it goes on")
+				require.Equal(t, signal, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 			})
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -26,6 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/explain"
 	"github.com/celvpa/celvpa/explain/page"
 )
@@ -81,6 +81,9 @@ func browser(t *testing.T) context.Context {
 	return chrome.ctx
 }
 
+// countElements is the work of laying out a page.
+const countElements = "document.getElementsByTagName('*').length"
+
 // A tab shows one page, and notices what the page asks for and complains of.
 type tab struct {
 	*testing.T
@@ -110,7 +113,7 @@ func openPage(t *testing.T, write func(io.Writer) error, width int64) *tab {
 	t.Cleanup(cancel)
 	b := &tab{T: t, ctx: ctx}
 	b.do(chromedp.EmulateViewport(width, 900), command(network.Enable, network.EnableParams{}), command(log.Enable, cdp.Empty{}))
-	b.ctx, cancel = context.WithTimeout(ctx, time.Minute)
+	b.ctx, cancel = context.WithTimeout(ctx, hang.Limit)
 	t.Cleanup(cancel)
 	require.NoError(t, chromedp.Listen(b.ctx, b.notice))
 	b.do(chromedp.Navigate("file://" + file))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
@@ -91,10 +90,9 @@ func TestTextsOfAReportRunNothing(t *testing.T) {
 }
 
 func TestManyContainersStayUsable(t *testing.T) {
-	started := time.Now()
 	b := open(t, large(), wide)
 	text := b.text()
-	require.Less(t, time.Since(started), 15*time.Second, "writing, loading and laying out the page")
+	require.Less(t, ask[int](b, countElements), 300_000)
 	require.Contains(t, text, "containers, 426 to 500 of 500")
 	require.NotContains(t, text, "container worker-499 cpu", "folded")
 	require.Less(t, ask[float64](b, "document.documentElement.scrollHeight"), 15000.0, "pixels")

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 func TestAFaultMeetsItsShareOfTheRequestsOfItsKind(t *testing.T) {
@@ -58,7 +60,7 @@ func TestEffects(t *testing.T) {
 		{Answer(500), "500", apierrors.IsInternalError, unreached},
 		{Answer(503), "503", apierrors.IsServiceUnavailable, unreached},
 		{Answer(504), "504", apierrors.IsTimeout, unreached},
-		{Hang(), "hang", func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, unreached},
+		{Hang(), "hang", func(err error) bool { return errors.Is(err, context.Canceled) }, unreached},
 		{Reset(), "reset", noAnswer, unreached},
 		{Lose(), "lose", noAnswer, reached},
 		{Delay(time.Millisecond), "delay", func(err error) bool { return err == nil }, reached},
@@ -68,9 +70,15 @@ func TestEffects(t *testing.T) {
 			p := between(t, b, 1)
 			client := clientOf(t, p, asIs)
 			end := p.Inject(Fault{Share: 1, Effects: []Effect{c.effect}})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithCancel(hang.Context(t))
 			defer cancel()
-			err := create(ctx, client)
+			answered := make(chan error, 1)
+			go func() { answered <- create(ctx, client) }()
+			if c.name == "hang" {
+				soon(t, c.name, func() bool { return p.Counts()[c.name] == 1 })
+				cancel()
+			}
+			err := <-answered
 			require.True(t, c.want(err), "%v", err)
 			require.Len(t, b.requests(), c.reached)
 			require.Equal(t, map[string]int{c.name: 1}, p.Counts())

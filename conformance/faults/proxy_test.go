@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // backend is an API server that knows one pod, and sends the events that a test gives it.
@@ -172,6 +172,5 @@ func TestRewriteChangesTheAnswersToSomeRequests(t *testing.T) {
 // soon waits for a condition.
 func soon(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return condition(), nil })
-	require.NoError(t, err, what)
+	hang.Until(t, condition, what)
 }

@@ -28,15 +28,30 @@ func Until(t testing.TB, condition func() bool, what ...any) {
 	}
 }
 
-// Within runs work, which must end.
+// Within runs work, which must end. A failure in it ends the test, too.
 func Within(t testing.TB, work func()) {
 	t.Helper()
-	done := make(chan struct{})
+	done := make(chan bool, 1)
 	go func() {
-		defer close(done)
+		finished := false
+		defer func() { done <- finished }()
 		work()
+		finished = true
 	}()
-	Receive(t, done)
+	if !Receive(t, done) {
+		t.FailNow()
+	}
+}
+
+// Bytes runs work, which must end, and returns how many bytes were allocated meanwhile: a measure of its steps that
+// no other process disturbs.
+func Bytes(t testing.TB, work func()) uint64 {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	Within(t, work)
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 // Receive waits for a value of a channel, or for its end.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 func TestALoopRunsAtEveryIntervalAndReportsWhenItIsStuck(t *testing.T) {
@@ -19,7 +21,7 @@ func TestALoopRunsAtEveryIntervalAndReportsWhenItIsStuck(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- loop.Start(ctx) }()
-	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	hang.Until(t, clk.HasWaiters)
 	select {
 	case <-ran:
 		t.Fatal("the first cycle ran before an interval had passed")
@@ -31,12 +33,12 @@ func TestALoopRunsAtEveryIntervalAndReportsWhenItIsStuck(t *testing.T) {
 		clk.Step(time.Minute)
 		<-ran
 	}
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		last := loop.LastCycle()
 		return last != nil && last.Equal(time.Date(2026, 1, 1, 0, 3, 0, 0, time.UTC))
-	}, 5*time.Second, time.Millisecond)
+	})
 	require.Equal(t, time.Date(2026, 1, 1, 0, 4, 0, 0, time.UTC), *loop.NextCycle())
-	require.Eventually(t, func() bool { return loop.Healthy() == nil }, 5*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return loop.Healthy() == nil })
 
 	clk.Step(time.Minute) // the tick whose cycle nobody lets finish
 	clk.Step(5 * time.Minute)
@@ -62,7 +64,7 @@ func TestALoopMayRunAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- loop.Start(ctx) }()
-	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	hang.Until(t, clk.HasWaiters)
 	clk.Step(time.Minute) // the first cycle takes that long
 	<-ran
 	<-ran // the second one is not late

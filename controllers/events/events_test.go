@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // sink is a writer whose API server gives the answers of a function.
@@ -57,17 +59,16 @@ func started(t *testing.T, w *Writer) (stop func()) {
 
 // stepUntil moves the clock until a channel delivers.
 func stepUntil[T any](t *testing.T, clk *testclock.FakeClock, by time.Duration, from <-chan T) (got T) {
-	deadline := time.After(10 * time.Second)
-	for {
+	hang.Until(t, func() bool {
 		select {
 		case got = <-from:
-			return got
-		case <-deadline:
-			require.FailNow(t, "nothing came, however far the clock went")
-		case <-time.After(time.Millisecond):
+			return true
+		default:
 			clk.Step(by)
+			return false
 		}
-	}
+	}, "nothing came, however far the clock went")
+	return got
 }
 
 func TestNoEventIsDroppedWhenThousandsComeAtOnce(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
@@ -73,9 +74,7 @@ func TestCacheFoldsLimitRangesAgainOnlyAfterAChange(t *testing.T) {
 		for _, one := range list {
 			items = append(items, *one)
 		}
-		require.EventuallyWithT(t, func(t *assert.CollectT) {
-			require.Equal(t, facts.FoldLimitRanges(items), of(namespace))
-		}, 10*time.Second, 5*time.Millisecond)
+		hang.Until(t, func() bool { return assert.ObjectsAreEqual(facts.FoldLimitRanges(items), of(namespace)) }, namespace)
 	}
 	want("a", maxCPU("a", "one", "2"))
 	source.Modify(maxCPU("a", "one", "3"))
@@ -90,6 +89,6 @@ func TestCacheFoldsLimitRangesAgainOnlyAfterAChange(t *testing.T) {
 
 	source.Delete(maxCPU("a", "one", "3"))
 	source.Delete(maxCPU("a", "two", "1"))
-	require.Eventually(t, func() bool { return of("a") == nil }, 10*time.Second, 5*time.Millisecond)
+	hang.Until(t, func() bool { return of("a") == nil })
 	require.Nil(t, of("none"))
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/controllers/facts"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -54,13 +55,13 @@ func TestQuantitiesWithHugeExponentsInRulesAreRefused(t *testing.T) {
 				{ObjectMeta: metav1.ObjectMeta{Name: "endless", UID: "1", Generation: 1}, Spec: rulesv1alpha1.RuleOverlaySpec{Mode: "Audit", Change: change}},
 				marginOverlay("other", 1, "0.3", "payments"),
 			}
-			within(t, 20*time.Second, func() { s.Reload(t.Context()) })
+			hang.Within(t, func() { s.Reload(t.Context()) })
 			require.ErrorContains(t, s.Accepted()["endless"].Err, "write it like 250m or 4Gi")
 			require.NoError(t, s.Accepted()["other"].Err)
 			require.Equal(t, []string{"other"}, overlaysFor(s, "payments"))
 		})
 	}
-	within(t, 20*time.Second, func() {
+	hang.Within(t, func() {
 		_, err := NewSource(Options{Params: map[string]string{"containerMaxAllowed.memory": "1e-999999999"}}, time.Second, testclock.NewFakeClock(time.Unix(0, 0)), logr.Discard())
 		require.ErrorContains(t, err, "exponent", "as with a flag")
 	})
@@ -78,11 +79,11 @@ func TestQuantitiesInValidationsThatTakeForEverAreNone(t *testing.T) {
 			*objects = []rulesv1alpha1.RuleOverlay{{ObjectMeta: metav1.ObjectMeta{Name: "endless", UID: "1", Generation: 1}, Spec: rulesv1alpha1.RuleOverlaySpec{
 				Change: []rulesv1alpha1.Change{{After: "vpa-object/one-recommender", Validation: &rulesv1alpha1.Validation{Name: "mine", At: &apiextensionsv1.JSON{Raw: []byte(`"spec"`)}, Enforce: []string{"Admission"}, Expression: expression, Message: "no"}}},
 			}}}
-			within(t, 20*time.Second, func() { s.Reload(t.Context()) })
+			hang.Within(t, func() { s.Reload(t.Context()) })
 			require.NoError(t, s.Accepted()["endless"].Err)
 			object := map[string]any{"metadata": map[string]any{"name": "v"}, "spec": map[string]any{"resourcePolicy": map[string]any{"containerPolicies": []any{
 				map[string]any{"containerName": "a", "maxAllowed": map[string]any{"cpu": "1e-999999999"}}}}}}
-			within(t, 20*time.Second, func() {
+			hang.Within(t, func() {
 				plan, err := s.Rules().Everywhere()
 				require.NoError(t, err)
 				_ = plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Facts: facts.ValidateFacts(&vpav1.VerticalPodAutoscaler{}, nil, nil)}, nil)
@@ -121,7 +122,7 @@ func TestTheValidationsOfOneReviewEndTogether(t *testing.T) {
 			judged.Old = *old
 		}
 		var got []engine.Violation
-		within(t, 30*time.Second, func() { got = plan.Validate(facts.VPAValidate, judged, nil) })
+		hang.Within(t, func() { got = plan.Validate(facts.VPAValidate, judged, nil) })
 		require.LessOrEqual(t, len(got), 10)
 		last := got[len(got)-1]
 		require.Equal(t, "the rule failed: the rules take more than 10000000 steps for this object", last.Message)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -63,53 +64,57 @@ func TestFailedWriteIsLoggedOnceAndRetried(t *testing.T) {
 // has time for a part only, all are made in the end, and checkpoints that nobody needs are deleted
 // all the same.
 func TestPostponedWritesComeFirstInTheNextCycle(t *testing.T) {
-	var objects []client.Object
-	var used []string
-	for i := range 30 {
-		name := fmt.Sprint("v", i)
-		objects = append(objects, workload(name, "app")...)
-		used = append(used, name+" app")
-	}
-	c := newCluster(t, append(objects, checkpointOf("gone", "app", 5))...)
-	c.Interval, c.slow, c.Checkpoints.Interval = time.Second, 100*time.Millisecond, time.Nanosecond
-	cycles, waited := 0, 0.0
-	for ; len(c.statuses) < 30 && cycles < 10; cycles++ {
-		c.cycle(used...)
-		left := testutil.ToFloat64(postponedWrites.WithLabelValues("status"))
-		require.LessOrEqual(t, left, 30.0)
-		waited = max(waited, left)
-	}
-	require.GreaterOrEqual(t, len(c.statuses), 30)
-	seen := map[string]bool{}
-	for _, name := range c.statuses[:30] {
-		require.False(t, seen[name], "%s is written again before others are", name)
-		seen[name] = true
-	}
-	require.Greater(t, cycles, 1)
-	require.Positive(t, c.count("statuses postponed to the next cycle"))
-	require.Positive(t, waited, "the metric did not say how many wait")
-	c.slow, c.usage = 0, nil
-	for range 2 { // the second sees what the first has written
-		c.cycle()
-	}
-	for _, object := range []string{"status", "checkpoint"} {
-		require.Zero(t, testutil.ToFloat64(postponedWrites.WithLabelValues(object)), "nothing waits any more: %s", object)
-	}
-	require.NotContains(t, c.checkpoints(), "gone-app")
+	synctest.Test(t, func(t *testing.T) {
+		var objects []client.Object
+		var used []string
+		for i := range 30 {
+			name := fmt.Sprint("v", i)
+			objects = append(objects, workload(name, "app")...)
+			used = append(used, name+" app")
+		}
+		c := newCluster(t, append(objects, checkpointOf("gone", "app", 5))...)
+		c.Interval, c.slow, c.Checkpoints.Interval = time.Second, 100*time.Millisecond, time.Nanosecond
+		cycles, waited := 0, 0.0
+		for ; len(c.statuses) < 30 && cycles < 10; cycles++ {
+			c.cycle(used...)
+			left := testutil.ToFloat64(postponedWrites.WithLabelValues("status"))
+			require.LessOrEqual(t, left, 30.0)
+			waited = max(waited, left)
+		}
+		require.GreaterOrEqual(t, len(c.statuses), 30)
+		seen := map[string]bool{}
+		for _, name := range c.statuses[:30] {
+			require.False(t, seen[name], "%s is written again before others are", name)
+			seen[name] = true
+		}
+		require.Greater(t, cycles, 1)
+		require.Positive(t, c.count("statuses postponed to the next cycle"))
+		require.Positive(t, waited, "the metric did not say how many wait")
+		c.slow, c.usage = 0, nil
+		for range 2 { // the second sees what the first has written
+			c.cycle()
+		}
+		for _, object := range []string{"status", "checkpoint"} {
+			require.Zero(t, testutil.ToFloat64(postponedWrites.WithLabelValues(object)), "nothing waits any more: %s", object)
+		}
+		require.NotContains(t, c.checkpoints(), "gone-app")
+	})
 }
 
 func TestLongWaitingWritesAreUrgent(t *testing.T) {
-	c := newCluster(t)
-	quiet := &Update{Workload: &Workload{VPA: aVPA(), waiting: time.Now().Add(-time.Hour)}, Status: &vpav1.VerticalPodAutoscalerStatus{}}
-	updates := []*Update{quiet}
-	for range 100 {
-		updates = append(updates, &Update{Urgent: true, Workload: &Workload{VPA: aVPA()}, Status: &vpav1.VerticalPodAutoscalerStatus{}})
-	}
-	first := &Update{First: true, Workload: &Workload{VPA: aVPA()}, Status: &vpav1.VerticalPodAutoscalerStatus{}}
-	updates = append(updates, first)
-	c.writeStatuses(t.Context(), updates, time.Now().Add(time.Second), time.Now().Add(time.Second))
-	require.Same(t, first, updates[0], "who has no status at all")
-	require.Same(t, quiet, updates[1])
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		quiet := &Update{Workload: &Workload{VPA: aVPA(), waiting: time.Now().Add(-time.Hour)}, Status: &vpav1.VerticalPodAutoscalerStatus{}}
+		updates := []*Update{quiet}
+		for range 100 {
+			updates = append(updates, &Update{Urgent: true, Workload: &Workload{VPA: aVPA()}, Status: &vpav1.VerticalPodAutoscalerStatus{}})
+		}
+		first := &Update{First: true, Workload: &Workload{VPA: aVPA()}, Status: &vpav1.VerticalPodAutoscalerStatus{}}
+		updates = append(updates, first)
+		c.writeStatuses(t.Context(), updates, time.Now().Add(time.Second), time.Now().Add(time.Second))
+		require.Same(t, first, updates[0], "who has no status at all")
+		require.Same(t, quiet, updates[1])
+	})
 }
 
 // TestTwoHistoriesOfOneNameAreKeptApart: VPA a-b with container c and VPA a with container b-c make

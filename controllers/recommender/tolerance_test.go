@@ -3,6 +3,7 @@ package recommender
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -103,28 +104,30 @@ func TestDriftingBoundsAreNotWrittenWithATolerance(t *testing.T) {
 // TestVPAsWithoutAStatusAreServedFirst, with more of the cycle than others have, and none of it for
 // checkpoints.
 func TestVPAsWithoutAStatusAreServedFirst(t *testing.T) {
-	c := newCluster(t)
-	c.slow, c.Interval = 30*time.Millisecond, time.Second
-	var updates []*Update
-	for i := range 40 {
-		updates = append(updates, &Update{First: i%2 == 0, Urgent: true, Workload: &Workload{VPA: aVPA()}, Status: &vpav1.VerticalPodAutoscalerStatus{}})
-	}
-	begin := time.Now()
-	c.writeStatuses(t.Context(), updates, begin.Add(60*time.Millisecond), begin.Add(10*time.Second))
-	first, others := 0, 0
-	for _, u := range updates {
-		switch {
-		case u.First && u.Workload.waiting.IsZero():
-			first++
-		case !u.First && u.Workload.waiting.IsZero():
-			others++
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.slow, c.Interval = 30*time.Millisecond, time.Second
+		var updates []*Update
+		for i := range 40 {
+			updates = append(updates, &Update{First: i%2 == 0, Urgent: true, Workload: &Workload{VPA: aVPA()}, Status: &vpav1.VerticalPodAutoscalerStatus{}})
 		}
-	}
-	require.Equal(t, 20, first)
-	require.LessOrEqual(t, others, c.Workers, "those that began before the end of the others' time was noticed")
-	require.False(t, c.crowded)
-	c.writeStatuses(t.Context(), updates[:20], begin, time.Now().Add(60*time.Millisecond))
-	require.True(t, c.crowded)
+		begin := time.Now()
+		c.writeStatuses(t.Context(), updates, begin.Add(60*time.Millisecond), begin.Add(10*time.Second))
+		first, others := 0, 0
+		for _, u := range updates {
+			switch {
+			case u.First && u.Workload.waiting.IsZero():
+				first++
+			case !u.First && u.Workload.waiting.IsZero():
+				others++
+			}
+		}
+		require.Equal(t, 20, first)
+		require.LessOrEqual(t, others, c.Workers, "those that began before the end of the others' time was noticed")
+		require.False(t, c.crowded)
+		c.writeStatuses(t.Context(), updates[:20], begin, time.Now().Add(60*time.Millisecond))
+		require.True(t, c.crowded)
+	})
 }
 
 // TestARefusedFirstStatusHoldsUpNoCheckpoints: it was postponed once, and has been refused since.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -55,12 +56,12 @@ func (l *lookahead) start() {
 		cancel()
 		require.NoError(l.t, <-done)
 	})
-	require.Eventually(l.t, func() bool { return l.api.clock.Waiters() == 2 }, 10*time.Second, time.Millisecond, "the ticker and the limit of the first round")
+	hang.Until(l.t, func() bool { return l.api.clock.Waiters() == 2 }, "the ticker and the limit of the first round")
 }
 
 func (l *lookahead) eventually(what string, is func() bool) {
 	l.t.Helper()
-	require.Eventually(l.t, is, 10*time.Second, time.Millisecond, what)
+	hang.Until(l.t, is, what)
 }
 
 func (l *lookahead) asked() []string {
@@ -212,4 +213,19 @@ func TestVPAsThatCannotBeListedAreLookedUpLater(t *testing.T) {
 	l.eventually("to be ready: it is no reason not to start", func() bool { return l.Ready() == nil })
 	l.api.clock.Step(aheadInterval)
 	l.eventually("the next round", func() bool { return len(l.asked()) == 1 })
+}
+
+// TestHazard23TheBackgroundRunsInEveryReplicaAndEnds: UPSTREAM.md Appendix B 23.
+func TestHazard23TheBackgroundRunsInEveryReplicaAndEnds(t *testing.T) {
+	api := newScaleAPI(always("app=a"), "v1")
+	require.False(t, api.scales.NeedLeaderElection())
+	api.look(t, thing("t"), asOwner)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- api.scales.Start(ctx) }()
+	hang.Until(t, api.clock.HasWaiters)
+	api.clock.Step(15 * time.Minute)
+	hang.Until(t, func() bool { return api.reads() == 2 })
+	cancel()
+	require.NoError(t, <-done)
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -82,7 +83,7 @@ func TestHangingAPIServerDelaysNoPodBeyondPatience(t *testing.T) {
 	api, entered, release := hanging("app=web")
 	first, second := api.begin(t.Context(), review("t", "1")), api.begin(t.Context(), review("t", "1"))
 	<-entered
-	require.Eventually(t, func() bool { return api.clock.Waiters() == 2 }, 10*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return api.clock.Waiters() == 2 })
 	api.clock.Step(Patience - 1)
 	require.Empty(t, first)
 	api.clock.Step(1)
@@ -96,10 +97,10 @@ func TestHangingAPIServerDelaysNoPodBeyondPatience(t *testing.T) {
 	other := controlledBy("example.com/v1", "Other", "o")
 	third := api.begin(t.Context(), &other)
 	<-entered
-	require.Eventually(t, func() bool { return api.clock.Waiters() == 1 }, 10*time.Second, time.Millisecond, "another kind may have another server behind it")
+	hang.Until(t, func() bool { return api.clock.Waiters() == 1 }, "another kind may have another server behind it")
 	release()
 	<-third
-	require.Eventually(t, func() bool { return api.answerOf(t.Context(), review("t", "1")) == "mine" }, 10*time.Second, time.Millisecond, "the answer came in the background")
+	hang.Until(t, func() bool { return api.answerOf(t.Context(), review("t", "1")) == "mine" }, "the answer came in the background")
 	require.Equal(t, "mine", api.answerOf(t.Context(), review("t", "1")))
 	require.Equal(t, "mine", api.answerOf(t.Context(), review("v", "3")), "once it answers it is waited for again")
 }
@@ -110,10 +111,10 @@ func TestLaterReviewsWaitForTheRestOfPatience(t *testing.T) {
 	defer release()
 	first := api.begin(t.Context(), review("t", "1"))
 	<-entered
-	require.Eventually(t, func() bool { return api.clock.Waiters() == 1 }, 10*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return api.clock.Waiters() == 1 })
 	api.clock.Step(Patience * 3 / 4)
 	second := api.begin(t.Context(), review("t", "1"))
-	require.Eventually(t, func() bool { return api.clock.Waiters() == 2 }, 10*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return api.clock.Waiters() == 2 })
 	api.clock.Step(Patience / 4)
 	require.Equal(t, notYet+errNotYet.Error(), <-first)
 	require.Equal(t, notYet+errNotYet.Error(), <-second)
@@ -129,11 +130,11 @@ func TestPatienceCoversAllScalesOfAReview(t *testing.T) {
 	}, "v1")
 	got := api.begin(t.Context(), review("t", "1"))
 	require.Equal(t, "v1 t", <-entered)
-	require.Eventually(t, api.clock.HasWaiters, 10*time.Second, time.Millisecond)
+	hang.Until(t, api.clock.HasWaiters)
 	api.clock.Step(Patience - time.Millisecond)
 	close(leave["v1 t"])
 	require.Equal(t, "v1 above", <-entered)
-	require.Eventually(t, api.clock.HasWaiters, 10*time.Second, time.Millisecond)
+	hang.Until(t, api.clock.HasWaiters)
 	api.clock.Step(time.Millisecond)
 	require.Contains(t, <-got, "Other/above in namespace ns: "+errNotYet.Error())
 	close(leave["v1 above"])
@@ -247,7 +248,7 @@ func TestTwoOwnersOfOneNameDoNotAskInTurns(t *testing.T) {
 		all = append(all, api.begin(t.Context(), review("t", "1")), api.begin(t.Context(), review("t", "2")))
 	}
 	<-entered
-	require.Eventually(t, func() bool { return api.clock.Waiters() == len(all) }, 10*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return api.clock.Waiters() == len(all) })
 	release()
 	for _, one := range all {
 		require.Contains(t, <-one, "cannot be scaled")

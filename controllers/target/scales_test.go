@@ -333,18 +333,3 @@ func TestConcurrentLookUpsShareOneRead(t *testing.T) {
 	all.Wait()
 	require.Equal(t, 1, api.reads(), "that one gave up is not the failure of others")
 }
-
-// TestHazard23TheBackgroundRunsInEveryReplicaAndEnds: UPSTREAM.md Appendix B 23.
-func TestHazard23TheBackgroundRunsInEveryReplicaAndEnds(t *testing.T) {
-	api := newScaleAPI(always("app=a"), "v1")
-	require.False(t, api.scales.NeedLeaderElection())
-	api.look(t, thing("t"), asOwner)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- api.scales.Start(ctx) }()
-	require.Eventually(t, api.clock.HasWaiters, 10*time.Second, time.Millisecond)
-	api.clock.Step(15 * time.Minute)
-	require.Eventually(t, func() bool { return api.reads() == 2 }, 10*time.Second, time.Millisecond)
-	cancel()
-	require.NoError(t, <-done)
-}

@@ -2,7 +2,6 @@ package target
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +13,7 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -214,7 +214,7 @@ func TestOwnerMissingFromTheCacheIsWaitedFor(t *testing.T) {
 		return out
 	}
 	first := ask(of)
-	require.Eventually(t, api.clock.HasWaiters, 10*time.Second, time.Millisecond)
+	hang.Until(t, api.clock.HasWaiters)
 	require.NoError(t, r.Client.Create(t.Context(), replicaSet("web-1", "web")))
 	api.clock.Step(lateTry)
 	got := <-first
@@ -223,7 +223,7 @@ func TestOwnerMissingFromTheCacheIsWaitedFor(t *testing.T) {
 
 	of.Name, of.UID = "never", "2"
 	second := ask(of)
-	require.Eventually(t, api.clock.HasWaiters, 10*time.Second, time.Millisecond)
+	hang.Until(t, api.clock.HasWaiters)
 	api.clock.Step(lateFor)
 	require.ErrorContains(t, (<-second).err, "ReplicaSet ns/never does not exist")
 	require.ErrorContains(t, (<-ask(of)).err, "ReplicaSet ns/never does not exist", "and nobody waits once more")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -45,10 +46,10 @@ func (s *slowMarks) round() []string {
 	return out
 }
 
-func worldWithSlowMarks(t *testing.T, interval time.Duration) (*world, *slowMarks) {
+func worldWithSlowMarks(t *testing.T) (*world, *slowMarks) {
 	marks := &slowMarks{}
 	w := newWorld(t, func(o *Options) {
-		o.Interval = interval
+		o.Interval = 2 * time.Second // so short that an annotation that hangs takes the whole share of them all
 		o.Actuator.Client = interceptor.NewClient(o.Client.(client.WithWatch), interceptor.Funcs{Patch: marks.patch})
 	})
 	w.workload("web", 12, vpav1.UpdateModeInPlaceOrRecreate)
@@ -62,23 +63,27 @@ func worldWithSlowMarks(t *testing.T, interval time.Duration) (*world, *slowMark
 // Regression: the annotations of resized pods came before the VPAs of a cycle, one after the other.
 // A webhook for pods that hangs took the whole cycle, and the next one.
 func TestHangingAnnotationsLeaveTheCycleToOtherPods(t *testing.T) {
-	w, _ := worldWithSlowMarks(t, 2*time.Second)
-	w.workload("other", 2, vpav1.UpdateModeRecreate)
-	w.clock.Step(time.Minute)
-	require.Contains(t, w.cycle(), "evict other-13")
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := worldWithSlowMarks(t)
+		w.workload("other", 2, vpav1.UpdateModeRecreate)
+		w.clock.Step(time.Minute)
+		require.Contains(t, w.cycle(), "evict other-13")
+	})
 }
 
 func TestHangingAnnotationsTakeTurns(t *testing.T) {
-	w, marks := worldWithSlowMarks(t, 2*time.Second)
-	for _, want := range [][]string{
-		{"web-01", "web-02", "web-03", "web-04"}, // in parallel, until their share of the cycle is over
-		{"web-05", "web-06"},                     // the others back off
-		{"web-01", "web-02", "web-03", "web-04"},
-	} {
-		w.clock.Step(time.Minute)
-		w.cycle()
-		require.Equal(t, want, marks.round())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, marks := worldWithSlowMarks(t)
+		for _, want := range [][]string{
+			{"web-01", "web-02", "web-03", "web-04"}, // in parallel, until their share of the cycle is over
+			{"web-05", "web-06"},                     // the others back off
+			{"web-01", "web-02", "web-03", "web-04"},
+		} {
+			w.clock.Step(time.Minute)
+			w.cycle()
+			require.Equal(t, want, marks.round())
+		}
+	})
 }
 
 // Regression: each pod cost a request in every cycle, for ever.

@@ -2,12 +2,12 @@ package manifests
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // laughs is a "billion laughs" manifest: each alias expands to ten of the previous.
@@ -36,13 +36,9 @@ func TestManifestsThatBecomeMuchAreRefused(t *testing.T) {
 		"a key that is there twice in JSON": `{"apiVersion":"v1","kind":"Pod","kind":"Service","metadata":{"name":"a"}}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			began := time.Now()
-			set, err := Read([]string{Stdin}, strings.NewReader(text+good))
-			require.Less(t, time.Since(began), 10*time.Second)
-			runtime.ReadMemStats(&after)
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(512<<20))
+			var set *Set
+			var err error
+			require.Less(t, hang.Bytes(t, func() { set, err = Read([]string{Stdin}, strings.NewReader(text+good)) }), uint64(512<<20))
 			require.Error(t, err)
 			require.Less(t, len(err.Error()), 64<<10)
 			require.Len(t, set.Documents, 1, "%v", err)

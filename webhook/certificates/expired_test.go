@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // TestACertificateThatHasExpiredIsLoggedOnce, at the start and later.
@@ -31,14 +33,14 @@ func TestACertificateThatHasExpiredIsLoggedOnce(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- f.Start(ctx) }()
 	step := func() {
-		require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+		hang.Until(t, clk.HasWaiters)
 		clk.Step(pollInterval)
 	}
 	step()
 	step()
 	s.issue(t, ca, clk.Now())
 	from, until := clk.Now().Add(-clockSkew), clk.Now().Add(time.Hour)
-	require.Eventually(t, func() bool { step(); return testutil.ToFloat64(expires.WithLabelValues()) == float64(until.Unix()) }, 5*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { step(); return testutil.ToFloat64(expires.WithLabelValues()) == float64(until.Unix()) })
 	require.Equal(t, float64(from.Unix()), testutil.ToFloat64(begins.WithLabelValues()))
 	require.NotContains(t, strings.Join(log.written(), ""), "expired")
 	clk.Step(2 * time.Hour)

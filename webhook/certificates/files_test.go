@@ -15,6 +15,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // secret is a folder of certificates as a kubelet mounts it: files are links into a folder that is swapped in one go.
@@ -242,7 +244,7 @@ func TestFilesAreReadOnceWithoutReload(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- f.Start(ctx) }()
 	for range 5 {
-		require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+		hang.Until(t, clk.HasWaiters)
 		clk.Step(pollInterval)
 	}
 	cancel()

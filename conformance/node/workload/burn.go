@@ -13,7 +13,8 @@ const period = 30 * time.Millisecond
 type burner struct {
 	mutex sync.Mutex
 	milli int64
-	stop  chan struct{} // of those that burn now
+	work  func(d time.Duration, stop <-chan struct{}) // nil = spin
+	stop  chan struct{}                               // of those that burn now
 }
 
 // set burns so many milli-cores from now on, as far as the kernel lets it.
@@ -24,8 +25,12 @@ func (b *burner) set(milli int64) {
 		close(b.stop)
 	}
 	b.milli, b.stop = milli, make(chan struct{})
+	work := b.work
+	if work == nil {
+		work = spin
+	}
 	for rest := milli; rest > 0; rest -= 1000 {
-		go burn(min(rest, 1000), b.stop)
+		go burn(min(rest, 1000), work, b.stop)
 	}
 }
 
@@ -36,20 +41,25 @@ func (b *burner) now() int64 {
 }
 
 // burn works for a share of each period, of one core.
-func burn(milli int64, stop <-chan struct{}) {
-	work := period * time.Duration(milli) / 1000
+func burn(milli int64, work func(time.Duration, <-chan struct{}), stop <-chan struct{}) {
+	share := period * time.Duration(milli) / 1000
 	for {
-		for end := time.Now().Add(work); time.Now().Before(end); {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		}
+		work(share, stop)
 		select {
 		case <-stop:
 			return
-		case <-time.After(period - work):
+		case <-time.After(period - share):
+		}
+	}
+}
+
+// spin keeps a core busy for a time.
+func spin(d time.Duration, stop <-chan struct{}) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		select {
+		case <-stop:
+			return
+		default:
 		}
 	}
 }

@@ -41,14 +41,17 @@ func (c *Config) client() (promapi.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	var transport http.RoundTripper = &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   10 * time.Second,
-		TLSClientConfig:       &tls.Config{InsecureSkipVerify: c.Insecure},
-		ForceAttemptHTTP2:     true,
-		IdleConnTimeout:       10 * time.Second, // history is read once
-		ExpectContinueTimeout: time.Second,
+	transport := c.Transport
+	if transport == nil {
+		transport = &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout:   10 * time.Second,
+			TLSClientConfig:       &tls.Config{InsecureSkipVerify: c.Insecure},
+			ForceAttemptHTTP2:     true,
+			IdleConnTimeout:       10 * time.Second, // history is read once
+			ExpectContinueTimeout: time.Second,
+		}
 	}
 	transport = promhttp.InstrumentRoundTripperCounter(requests, promhttp.InstrumentRoundTripperDuration(requestSeconds, transport))
 	if who != (credentials{}) || len(c.Headers) > 0 {

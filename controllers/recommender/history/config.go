@@ -26,6 +26,8 @@ type Config struct {
 	Flag     string // the name of the flag that gives Address; empty = prometheus-address
 	Insecure bool   // --prometheus-insecure: any certificate will do
 
+	Transport http.RoundTripper // carries requests; nil = one of its own
+
 	CadvisorJob  string             // --prometheus-cadvisor-job-name; empty = containers of all jobs
 	Length       prommodel.Duration // --history-length: how far back
 	Resolution   prommodel.Duration // --history-resolution: time between samples, and window of the CPU rate

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -190,23 +192,39 @@ func TestLoadEndsWithItsContext(t *testing.T) {
 	require.Equal(t, 3, asked, "labels, CPU and memory, and nothing more")
 }
 
+// direct answers requests without a network, so that a stalled one ends by the clock of a synctest.
+type direct http.HandlerFunc
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if d(w, r); r.Context().Err() != nil {
+		return nil, r.Context().Err()
+	}
+	return w.Result(), nil
+}
+
 func TestAQueryThatTakesTooLongEndsItsMetricOnly(t *testing.T) {
-	asked := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.FormValue("query"), cpu) {
-			asked++
-			<-r.Context().Done()
-			return
-		}
-		_, _ = w.Write([]byte(within(r, matrix(series("a", "p", "c", 0, "1")))))
-	}))
-	defer server.Close()
-	s, clk := source(t, server.URL, "--prometheus-query-timeout=50ms", "--history-length=8d", "--history-resolution=1h")
-	pods, err := s.Load(t.Context(), now)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Equal(t, 3, asked)
-	require.Empty(t, clk.waited)
-	require.Len(t, pods, 1)
+	synctest.Test(t, func(t *testing.T) {
+		asked, begin := 0, time.Now()
+		c := parsed(t, "--prometheus-address=http://prometheus", "--history-length=8d", "--history-resolution=1h")
+		c.Transport = direct(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.FormValue("query"), cpu) {
+				asked++
+				<-r.Context().Done()
+				return
+			}
+			_, _ = w.Write([]byte(within(r, matrix(series("a", "p", "c", 0, "1")))))
+		})
+		clk := &hasty{}
+		s, err := New(c, clk, logr.Discard())
+		require.NoError(t, err)
+		pods, err := s.Load(t.Context(), now)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 3, asked)
+		require.Equal(t, 3*time.Duration(c.QueryTimeout), time.Since(begin))
+		require.Empty(t, clk.waited)
+		require.Len(t, pods, 1)
+	})
 }
 
 func TestCredentialsStayWithTheirHost(t *testing.T) {

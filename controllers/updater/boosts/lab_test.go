@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
@@ -187,7 +188,7 @@ func (l *lab) work() {
 
 func (l *lab) eventually(what string, is func() bool) {
 	l.t.Helper()
-	require.Eventually(l.t, is, 10*time.Second, time.Millisecond, what)
+	hang.Until(l.t, is, what)
 }
 
 func (l *lab) eventuallySent(n int, why string) {
