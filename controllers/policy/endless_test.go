@@ -19,21 +19,6 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// within fails a test whose work does not end.
-func within(t *testing.T, limit time.Duration, work func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		work()
-	}()
-	select {
-	case <-done:
-	case <-time.After(limit):
-		t.Fatal("it does not end")
-	}
-}
-
 // One overlay with such a quantity kept all rules from being reloaded, and a restarted process from
 // listening.
 func TestQuantitiesWithHugeExponentsInRulesAreRefused(t *testing.T) {
