@@ -96,9 +96,9 @@ func (a *admissions) startWebhook(ctx context.Context, p program) (end func() er
 	}
 	end = func() error {
 		registered := &admissionregistrationv1.MutatingWebhookConfiguration{}
-		return errors.Join(a.DeleteAllOf(context.WithoutCancel(ctx), registered), one.Stop(20*time.Second))
+		return errors.Join(a.DeleteAllOf(context.WithoutCancel(ctx), registered), one.Stop())
 	}
-	if err := one.WaitReady(ctx, 30*time.Second); err != nil {
+	if err := one.WaitReady(ctx); err != nil {
 		return nil, errors.Join(err, end())
 	}
 	// The webhook sets the mode of objects that have none.

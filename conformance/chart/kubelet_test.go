@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -67,7 +66,7 @@ func (k *kubelet) sync() {
 		if spec, ok := want[name]; !ok || fmt.Sprint(spec.Containers) != c.container {
 			delete(k.running, name)
 			stops.Go(func() error {
-				if err := c.Stop(30 * time.Second); err != nil {
+				if err := c.Stop(); err != nil {
 					return fmt.Errorf("%s: %w; see %s", name, err, c.LogFile)
 				}
 				return nil
@@ -81,7 +80,7 @@ func (k *kubelet) sync() {
 		}
 	}
 	for name, c := range k.running {
-		require.NoError(k.t, c.WaitReady(k.t.Context(), time.Minute), "%s; see %s", name, c.LogFile)
+		require.NoError(k.t, c.WaitReady(k.t.Context()), "%s; see %s", name, c.LogFile)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/celvpa/celvpa/conformance/harness"
@@ -135,12 +134,6 @@ func (s shell) cleanUp(t *testing.T) {
 			require.NoError(t, err, "%s\n%s", command, out)
 		}
 	})
-}
-
-func eventually(t *testing.T, limit time.Duration, what string, done func(ctx context.Context) (bool, error)) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, limit, true, done)
-	require.NoError(t, err, "waiting for %s", what)
 }
 
 // period is the time of an uninstallation: roles go while processes still end, so what they ask for then does not count.

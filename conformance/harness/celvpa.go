@@ -40,16 +40,6 @@ const raceVariable = "CELVPA_RACE"
 // DetectsRaces reports whether Build is asked for that. Such a process takes several times the memory.
 func DetectsRaces() bool { return os.Getenv(raceVariable) != "" }
 
-// Patience is how long to wait for what celvpa does within limit on a machine with nothing else to do. Two
-// suites share two processors, each with dozens of tests side by side, or one with a race detector. At cycles
-// of 1.5 s an eviction may not be answered in time then, and its outcome is waited for for a minute.
-func Patience(limit time.Duration) time.Duration {
-	if DetectsRaces() {
-		return 6 * limit
-	}
-	return 4 * limit
-}
-
 // Build compiles celvpa from the working tree and returns the binary's path.
 func Build(ctx context.Context) (string, error) {
 	root, err := Root()
@@ -71,7 +61,8 @@ func Build(ctx context.Context) (string, error) {
 }
 
 // LocalWebhookArgs returns flags for free ports, with a webhook that API servers reach by host. On
-// loopback it listens only there.
+// loopback it listens only there. API servers wait as long as they may: a pod that a busy machine
+// reviews late is patched all the same.
 func LocalWebhookArgs(host string) (args []string, address string, err error) {
 	ports, err := freePorts(2)
 	if err != nil {
@@ -79,7 +70,7 @@ func LocalWebhookArgs(host string) (args []string, address string, err error) {
 	}
 	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
 	args = []string{"--address=" + address, fmt.Sprintf("--port=%d", ports[1]),
-		"--register-by-url", "--webhook-address=" + host, "--webhook-timeout-seconds=5"}
+		"--register-by-url", "--webhook-address=" + host, "--webhook-timeout-seconds=30"}
 	if host == "127.0.0.1" {
 		args = append(args, "--bind-address=127.0.0.1")
 	}
@@ -135,9 +126,9 @@ func read(from io.Reader, each func(LogLine)) {
 }
 
 // WaitReady waits until /readyz answers OK.
-func (c *Celvpa) WaitReady(ctx context.Context, limit time.Duration) error {
+func (c *Celvpa) WaitReady(ctx context.Context) error {
 	last := errors.New("no answer yet")
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, limit, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, hung, true, func(context.Context) (bool, error) {
 		if err := c.Alive(); err != nil {
 			return false, err
 		}

@@ -53,7 +53,7 @@ func attackable(t *testing.T) *attacked {
 	a.Process, err = harness.StartMeasured(filepath.Join(folder, "log"), program, "admission-controller", "--kubeconfig="+kubeconfig, "--address="+a.metrics, "--port="+port,
 		"--bind-address=127.0.0.1", "--register-webhook=false", "--client-ca-file="+cert, "--tls-cert-file="+cert, "--tls-private-key="+key, "--status-lease-name=attacked")
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = a.Stop(10 * time.Second) })
+	t.Cleanup(func() { _ = a.Stop() })
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(certPEM))
 	a.tls = &tls.Config{RootCAs: roots}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -121,7 +122,7 @@ func aPodDisruptionBudgetOfZero(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "keep-all"}, Spec: policyv1.PodDisruptionBudgetSpec{
 		MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
 	create(t, budget)
-	eventually(t, 20*time.Second, "the budget to be counted", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the budget to be counted", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, keyOf(budget), budget)
 		return budget.Status.ExpectedPods == 3, err
 	})
@@ -150,7 +151,7 @@ func podsThatComeBackUnchanged(t *testing.T) {
 		require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "web"}, v))
 		return condition(v, "UpdatesHaveNoEffect")
 	}
-	eventually(t, 40*time.Second, "the condition", func(context.Context) (bool, error) { return noEffect() != nil, nil })
+	hang.Eventually(t, "the condition", func(context.Context) (bool, error) { return noEffect() != nil, nil })
 	require.Equal(t, corev1.ConditionTrue, noEffect().Status)
 	require.Equal(t, "update/successors-unchanged", noEffect().Reason)
 	require.Contains(t, noEffect().Message, "replacement pods of Deployment web keep the resources of the evicted ones")
@@ -162,7 +163,7 @@ func podsThatComeBackUnchanged(t *testing.T) {
 	require.LessOrEqual(t, sent, 5, "three, and those that were under way when the third came back")
 
 	setMode(t, ns, "web", "Off")
-	eventually(t, 20*time.Second, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
+	hang.Eventually(t, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
 }
 
 // forgotten is a namespace that the webhook does not serve.
@@ -175,7 +176,7 @@ func podsOfACustomOwner(t *testing.T) {
 	require.NoError(t, client.IgnoreAlreadyExists(cluster.Create(t.Context(), rolloutCRD())))
 	require.NoError(t, cluster.WaitEstablished(t.Context(), rolloutCRD().Name))
 	owner := &unstructured.Unstructured{}
-	eventually(t, 20*time.Second, "the kind Rollout", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the kind Rollout", func(ctx context.Context) (bool, error) {
 		owner.Object = map[string]any{"apiVersion": "example.com/v1", "kind": "Rollout",
 			"metadata": map[string]any{"namespace": ns, "name": "web"}, "spec": map[string]any{"replicas": int64(4)}}
 		return cluster.Create(ctx, owner) == nil, nil
@@ -191,7 +192,7 @@ func podsOfACustomOwner(t *testing.T) {
 	least := fewestOf(t, ns)
 	watchedOver(t, ns, "web", "{targetRef: {apiVersion: example.com/v1, kind: Rollout, name: web}, updatePolicy: {updateMode: Recreate}}", target("200m", "200Mi"))
 	u := startUpdater(t, ns)
-	eventually(t, 40*time.Second, "two pods evicted", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) <= 2, nil })
+	hang.Eventually(t, "two pods evicted", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) <= 2, nil })
 	u.cycles(3)
 	require.Len(t, podsOf(t, ns, "web"), 2)
 	require.Equal(t, 2, least("web"))

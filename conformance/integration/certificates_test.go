@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/webhook"
 	"github.com/celvpa/celvpa/webhook/certificates"
@@ -44,9 +44,9 @@ func registering(t *testing.T, flags ...string) *harness.Log {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		unregister(t)
-		require.NoError(t, one.Stop(20*time.Second))
+		require.NoError(t, one.Stop())
 	})
-	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+	require.NoError(t, one.WaitReady(t.Context()))
 	return r
 }
 
@@ -78,7 +78,7 @@ func TestOwnCertificatesRotateUnderLoad(t *testing.T) {
 	log := rotating(t, "--webhook-ca-lifetime=8s", "--webhook-certificate-lifetime=3s")
 	load := createPods(t, namespace(t, "it-rotate"))
 	leaves, cas := map[string]bool{}, map[string]bool{}
-	eventually(t, 25*time.Second, "three CAs and six certificates", func(context.Context) (bool, error) {
+	hang.Eventually(t, "three CAs and six certificates", func(context.Context) (bool, error) {
 		leaf, ca := handshake(t)
 		leaves[leaf], cas[ca] = true, true
 		return len(cas) >= 3 && len(leaves) >= 6, nil
@@ -136,7 +136,7 @@ func TestCertificatesFromFilesRotateUnderLoad(t *testing.T) {
 	load := createPods(t, namespace(t, "it-files"))
 	before, _ := handshake(t)
 	renewed := put("2")
-	eventually(t, 20*time.Second, "the other certificate", func(context.Context) (bool, error) {
+	hang.Eventually(t, "the other certificate", func(context.Context) (bool, error) {
 		now, _ := handshake(t)
 		return now != before, nil
 	})

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/inspect"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -110,12 +111,12 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 			"--explain-address=" + addresses[i], "--vpa-object-namespace=" + ns, "--recommender-name=" + ns, "--recommender-interval=1s",
 			"--leader-elect", "--leader-elect-resource-namespace=" + system, "--leader-elect-resource-name=it-explain"}, log.Add)
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, processes[i].Stop(20*time.Second)) })
+		t.Cleanup(func() { require.NoError(t, processes[i].Stop()) })
 	}
 	bound(t, "it-explain-leader", system, []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: harness.Audited, Name: a.Name}})
 	for _, p := range processes {
-		require.NoError(t, p.WaitReady(t.Context(), 30*time.Second))
+		require.NoError(t, p.WaitReady(t.Context()))
 	}
 
 	config := rest.CopyConfig(cluster.Config)
@@ -131,7 +132,7 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	says := func(name string, unknown ...string) {
 		t.Helper()
 		var got *ask.Result
-		eventually(t, 30*time.Second, "an answer about "+name, func(context.Context) (bool, error) {
+		hang.Eventually(t, "an answer about "+name, func(context.Context) (bool, error) {
 			got = asks(in, name)
 			if len(got.Unknown) != len(unknown) {
 				return false, nil
@@ -166,7 +167,7 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	var got *ask.Result
 	answered := func() {
 		t.Helper()
-		eventually(t, 30*time.Second, "the answer of the one that leads", func(context.Context) (bool, error) {
+		hang.Eventually(t, "the answer of the one that leads", func(context.Context) (bool, error) {
 			got = asks(in, "web")
 			return got.Recommender != nil && got.Recommender.Known, nil
 		})
@@ -210,9 +211,9 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 
 	// One process on its own, which then goes away.
 	require.NoError(t, cluster.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "recommender-0"}}))
-	require.NoError(t, processes[0].Stop(20*time.Second))
+	require.NoError(t, processes[0].Stop())
 	answered()
-	require.NoError(t, processes[1].Stop(20*time.Second))
+	require.NoError(t, processes[1].Stop())
 	says("web", "Service it-explain-system/recommender-1, pod recommender-1: the API server does not reach it: ")
 	neverForbidden(t, log.Lines())
 }
@@ -236,10 +237,10 @@ func TestOneProcessExplainsAllItsParts(t *testing.T) {
 		"--vpa-object-namespace="+ns, "--recommender-name="+ns, "--recommender-interval=1s", "--register-webhook=false", "--webhook-probe-interval=0",
 		"--admission-controller-status-lease-namespace="+ns, "--status-lease-namespace="+ns), nil)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, one.Stop(20*time.Second)) })
-	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+	t.Cleanup(func() { require.NoError(t, one.Stop()) })
+	require.NoError(t, one.WaitReady(t.Context()))
 	require.NoError(t, cluster.Publish(t.Context(), ns, "celvpa", inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"}))
-	eventually(t, 30*time.Second, "the answer of all parts", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the answer of all parts", func(ctx context.Context) (bool, error) {
 		got, err := ask.VPA(ctx, ask.Options{Config: cluster.Config, Namespace: ns}, ns, "web")
 		if err != nil || len(got.Unknown) > 0 {
 			return false, err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -146,7 +147,7 @@ func evict(t *testing.T, ns, app string) {
 // podOf is the only pod of a Deployment.
 func podOf(t *testing.T, ns, app string) (out *corev1.Pod) {
 	t.Helper()
-	eventually(t, 20*time.Second, "a pod of "+app, func(context.Context) (bool, error) {
+	hang.Eventually(t, "a pod of "+app, func(context.Context) (bool, error) {
 		for _, p := range pods(t, ns) {
 			if p.Labels["app"] == app {
 				out = p.DeepCopy()

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // The first half of AEP-8818's test plan: what mode InPlace does, and that it never evicts.
@@ -72,7 +74,7 @@ func noEvictionOnFailure(t *testing.T) {
 	before := deployed(t, ns, "web", 2, small)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlace}", target("40", "200Mi"))
 	u := startUpdater(t, ns)
-	eventually(t, 20*time.Second, "both pods tried", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
+	hang.Eventually(t, "both pods tried", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
 	u.cycles(3)
 	for _, p := range same(t, ns, "web", before) {
 		has(t, &p, "100m/- 100Mi/-")
@@ -124,7 +126,7 @@ func failedUpdateRetrySuccess(t *testing.T) {
 	impatient(t, ns)
 	watchedOver(t, ns, "web", one("InPlace"), target("300m", "200Mi"))
 	u := startUpdater(t, ns)
-	eventually(t, 20*time.Second, "two tries", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
+	hang.Eventually(t, "two tries", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
 	for _, p := range same(t, ns, "web", before) {
 		has(t, &p, "100m/- 100Mi/-")
 	}
@@ -161,7 +163,7 @@ func aMemoryLimitBelowUsage(t *testing.T) {
 	u := startUpdater(t, ns)
 	sent := func(times int) {
 		t.Helper()
-		eventually(t, 20*time.Second, "a resize", func(context.Context) (bool, error) { return u.requests.of("resize", "web") == times, nil })
+		hang.Eventually(t, "a resize", func(context.Context) (bool, error) { return u.requests.of("resize", "web") == times, nil })
 	}
 	sent(1)
 	kubeletSaysWhy(t, before, corev1.PodResizeInProgress, corev1.PodReasonError,

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -38,7 +39,7 @@ func TestTheLabResizesPodsAtBothLevels(t *testing.T) {
 	}
 	require.NoError(t, resize(`{"spec":{"resources":{"requests":{"cpu":"400m","memory":"512Mi"},"limits":{"cpu":"400m","memory":"512Mi"}},
 		"containers":[{"name":"app","resources":{"requests":{"cpu":"300m","memory":"384Mi"},"limits":{"cpu":"300m","memory":"384Mi"}}}]}}`))
-	eventually(t, 15*time.Second, "the node's acknowledgement", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the node's acknowledgement", func(ctx context.Context) (bool, error) {
 		var now corev1.Pod
 		if err := cluster.Get(ctx, client.ObjectKeyFromObject(pod), &now); err != nil {
 			return false, err

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -60,7 +60,7 @@ func createPods(t *testing.T, ns string) *creations {
 			{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: owner.UID, Controller: ptr.To(true)}}},
 		Spec: corev1.PodSpec{Containers: containers},
 	}}
-	eventually(t, 20*time.Second, "pods to be patched", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "pods to be patched", func(ctx context.Context) (bool, error) {
 		patched, err := l.one(ctx)
 		return patched, err
 	})
@@ -105,7 +105,7 @@ func (l *creations) count(patched bool, err error) {
 func (l *creations) more(t *testing.T, n int64) {
 	t.Helper()
 	from := l.created.Load()
-	eventually(t, 15*time.Second, fmt.Sprintf("%d pods", n), func(context.Context) (bool, error) { return l.created.Load() >= from+n, nil })
+	hang.Eventually(t, fmt.Sprintf("%d pods", n), func(context.Context) (bool, error) { return l.created.Load() >= from+n, nil })
 }
 
 // end stops and returns the first error.
@@ -128,7 +128,7 @@ func TestAKilledCelvpaStopsNoPod(t *testing.T) {
 	start := func() *harness.Celvpa {
 		one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
 		require.NoError(t, err)
-		require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+		require.NoError(t, one.WaitReady(t.Context()))
 		return one
 	}
 	one := start()
@@ -145,7 +145,7 @@ func TestAKilledCelvpaStopsNoPod(t *testing.T) {
 
 	// Every pod created after the new process is ready is patched, the first one included.
 	two := start()
-	t.Cleanup(func() { require.NoError(t, two.Stop(20*time.Second)) })
+	t.Cleanup(func() { require.NoError(t, two.Stop()) })
 	for i := range 50 {
 		patched, err := load.one(t.Context())
 		require.NoError(t, err)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -67,7 +66,7 @@ func withLab(m *testing.M) (code int, err error) {
 	kubeconfig = lab.Kubeconfig
 	defer func() {
 		if celvpa != nil {
-			_ = celvpa.Stop(20 * time.Second)
+			_ = celvpa.Stop()
 		}
 		if downErr := lab.Down(ctx, os.Stdout); downErr != nil {
 			fmt.Fprintln(os.Stderr, "integration:", downErr)
@@ -106,5 +105,5 @@ func startCelvpa(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return celvpa.WaitReady(ctx, 30*time.Second)
+	return celvpa.WaitReady(ctx)
 }

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // What the updater guarantees in all circumstances.
@@ -90,9 +92,9 @@ func someModesNeverEvict(t *testing.T) {
 		}
 		watchedOver(t, ns, app, spec, c.recommendation)
 	}
-	eventually(t, 60*time.Second, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
+	hang.Eventually(t, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
 	u.requests.refuse("resize")
-	eventually(t, 2*time.Minute, "all that can be resized to be tried again", func(context.Context) (bool, error) {
+	hang.Eventually(t, "all that can be resized to be tried again", func(context.Context) (bool, error) {
 		return u.counted("vpa_updater_in_place_updated_pods_total") == len(resized), nil
 	})
 	for _, app := range resized {
@@ -116,7 +118,7 @@ func aSpentBudgetHoldsUpResizes(t *testing.T) {
 	for port, mode := range []string{"InPlace", "InPlaceOrRecreate"} {
 		app := fmt.Sprintf("web%d", port)
 		create(t, deployment(t, ns, app, 3, fmt.Sprintf("containers: [{name: a, ports: [{containerPort: 80, hostPort: %d}], resources: {requests: {cpu: 100m, memory: 100Mi}}}]", 31080+port)))
-		eventually(t, 30*time.Second, "a pod on each of the two nodes", func(context.Context) (bool, error) {
+		hang.Eventually(t, "a pod on each of the two nodes", func(context.Context) (bool, error) {
 			on := podsOf(t, ns, app)
 			for uid, p := range on {
 				if p.Status.Phase != corev1.PodRunning {
@@ -133,10 +135,10 @@ func aSpentBudgetHoldsUpResizes(t *testing.T) {
 	u.decided("web1", "update/budget-spent")
 	u.cycles(1)
 	require.Zero(t, u.requests.of("resize", "")+u.requests.of("eviction", ""))
-	require.NoError(t, u.Stop(20*time.Second))
+	require.NoError(t, u.Stop())
 
 	u = startUpdater(t, ns, "--in-place-skip-disruption-budget")
-	eventually(t, 20*time.Second, "all that run resized", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "all that run resized", func(ctx context.Context) (bool, error) {
 		for app, running := range before {
 			for uid, p := range podsOf(t, ns, app) {
 				if _, runs := running[uid]; runs && p.Spec.Containers[0].Resources.Requests.Cpu().String() != "200m" {
@@ -158,7 +160,7 @@ func aRolloutSurvivesRestarts(t *testing.T) {
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	for range 2 {
 		u := startUpdater(t, ns)
-		eventually(t, 20*time.Second, "an eviction", func(context.Context) (bool, error) { return u.requests.of("eviction", "web") > 0, nil })
+		hang.Eventually(t, "an eviction", func(context.Context) (bool, error) { return u.requests.of("eviction", "web") > 0, nil })
 		u.kill()
 	}
 	startUpdater(t, ns)
@@ -223,7 +225,7 @@ func anEvictionWithoutAnAnswer(t *testing.T) {
 	u.requests.delay(time.Minute)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	var gone string
-	eventually(t, 20*time.Second, "an eviction", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "an eviction", func(ctx context.Context) (bool, error) {
 		now := podsOf(t, ns, "web")
 		for uid, p := range before {
 			if _, still := now[uid]; !still {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -28,14 +29,14 @@ func aRestartLosesNothing(t *testing.T) {
 	readings := readingsOf(t, ns, podOf(t, ns, "peaked").Name)
 	wanted := func(r *aRecommender) {
 		t.Helper()
-		eventually(t, 90*time.Second, "the OOM kill and the peak to count", func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "the OOM kill and the peak to count", func(ctx context.Context) (bool, error) {
 			bumped, peaked := memoryTarget(ctx, ns, "bumped"), memoryTarget(ctx, ns, "peaked")
 			return bumped == targetFor(1200<<20) && peaked == steadyMemory.Value(), nil
 		})
 		r.cycles(t, 1) // its checkpoints
 	}
 	r := startRecommender(t, ns)
-	eventually(t, 90*time.Second, "a peak", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "a peak", func(ctx context.Context) (bool, error) {
 		return memoryTarget(ctx, ns, "peaked") == steadyMemory.Value(), nil
 	})
 	killed(t, ns, "bumped")
@@ -48,7 +49,7 @@ func aRestartLosesNothing(t *testing.T) {
 	pod := podOf(t, ns, "peaked")
 	lower := `{"metadata":{"annotations":{"app.usage/memory-low":"60Mi","app.usage/memory-high":"60Mi"}}}`
 	require.NoError(t, cluster.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(lower))))
-	eventually(t, 90*time.Second, "less to be used", func(context.Context) (bool, error) {
+	hang.Eventually(t, "less to be used", func(context.Context) (bool, error) {
 		return readings.last() > 0 && readings.last() < 100<<20, nil
 	})
 	for range 4 {

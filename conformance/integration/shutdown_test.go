@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -84,7 +85,7 @@ func TestARollingUpdateRefusesNoPod(t *testing.T) {
 			"--register-by-url", "--webhook-address=127.0.0.1", "--webhook-port=" + port, "--webhook-timeout-seconds=5",
 			"--bind-address=127.0.0.1", "--port=" + own, "--address=" + ports[0], fmt.Sprint("--shutdown-delay-duration=", delay)}, nil)
 		require.NoError(t, err)
-		require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+		require.NoError(t, one.WaitReady(t.Context()))
 		return one, ports[1]
 	}
 	old, oldEndpoint := replica("old")
@@ -93,12 +94,12 @@ func TestARollingUpdateRefusesNoPod(t *testing.T) {
 	load := createPods(t, namespace(t, "it-rolling"))
 	load.more(t, 20)
 	next, nextEndpoint := replica("next")
-	t.Cleanup(func() { require.NoError(t, next.Stop(20*time.Second)) })
+	t.Cleanup(func() { require.NoError(t, next.Stop()) })
 
 	stopped := make(chan error, 1)
 	asked := time.Now()
-	go func() { stopped <- old.Stop(20 * time.Second) }()
-	eventually(t, delay, "/readyz to fail", func(ctx context.Context) (bool, error) {
+	go func() { stopped <- old.Stop() }()
+	hang.Eventually(t, "/readyz to fail", func(ctx context.Context) (bool, error) {
 		answer, err := http.Get("http://" + old.Address + "/readyz")
 		if err != nil {
 			return false, err

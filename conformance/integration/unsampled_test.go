@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -43,7 +43,7 @@ func aNewDeploymentUnderAnOldVPAStarvesNobody(t *testing.T) {
 	running(t, ns, 2)
 	recommended(t, ns, "web")
 	require.NoError(t, cluster.Delete(t.Context(), old, client.PropagationPolicy("Foreground")))
-	eventually(t, 60*time.Second, "the old Deployment and its pods to be gone", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the old Deployment and its pods to be gone", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, keyOf(old), old)
 		return err != nil && len(pods(t, ns)) == 0, client.IgnoreNotFound(err)
 	})
@@ -77,7 +77,7 @@ func aContainerThatIsAddedIsNotStarved(t *testing.T) {
 		using(web, "side").Spec.Template.Spec.Containers = append(web.Spec.Template.Spec.Containers, side)
 		return cluster.Update(t.Context(), web)
 	}))
-	eventually(t, 60*time.Second, "the VPA to report that nothing is known of side, and still what app needs", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the VPA to report that nothing is known of side, and still what app needs", func(ctx context.Context) (bool, error) {
 		var v vpav1.VerticalPodAutoscaler
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &v)
 		c := condition(&v, vpav1.RecommendationProvided)
@@ -102,7 +102,7 @@ func using(d *appsv1.Deployment, container string) *appsv1.Deployment {
 // resizedTo waits until a container of n pods has the recommendation for the usage of app.
 func resizedTo(t *testing.T, ns, container string, count int) {
 	t.Helper()
-	eventually(t, 120*time.Second, "the recommendation in "+container, func(context.Context) (bool, error) {
+	hang.Eventually(t, "the recommendation in "+container, func(context.Context) (bool, error) {
 		have := 0
 		for _, p := range pods(t, ns) {
 			for _, c := range p.Spec.Containers {

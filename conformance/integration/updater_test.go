@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -124,7 +124,7 @@ func startUpdaterAs(t *testing.T, as *clientcmdapi.AuthInfo, ns string, flags ..
 	u.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, u.Add)
 	require.NoError(t, err)
 	t.Cleanup(u.stop)
-	require.NoError(t, u.WaitReady(t.Context(), 30*time.Second))
+	require.NoError(t, u.WaitReady(t.Context()))
 	return u
 }
 
@@ -133,7 +133,7 @@ func (u *anUpdater) stop() {
 	if u.killed {
 		return
 	}
-	if err := u.Stop(20 * time.Second); err != nil || u.Count("please report this") > 0 {
+	if err := u.Stop(); err != nil || u.Count("please report this") > 0 {
 		u.t.Errorf("the updater ended with %v; see %s", err, u.LogFile)
 	}
 }
@@ -149,7 +149,7 @@ func (u *anUpdater) cycles(n int) {
 	u.t.Helper()
 	const finished = `vpa_updater_execution_latency_seconds_count{step="total"}`
 	until := harness.Metric(u.Address, finished) + float64(n) + 1 // one may be under way
-	eventually(u.t, 60*time.Second, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return harness.Metric(u.Address, finished) >= until, nil })
+	hang.Eventually(u.t, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return harness.Metric(u.Address, finished) >= until, nil })
 }
 
 // counted is the value of a metric, summed over all series with these labels, each written as
@@ -182,7 +182,7 @@ series:
 // decided waits until the log has a decision of a rule about a pod of a workload.
 func (u *anUpdater) decided(app, rule string) {
 	u.t.Helper()
-	eventually(u.t, 20*time.Second, "rule "+rule+" for "+app, func(context.Context) (bool, error) {
+	hang.Eventually(u.t, "rule "+rule+" for "+app, func(context.Context) (bool, error) {
 		for _, line := range u.Lines() {
 			if line.Text("rule") == rule && strings.HasPrefix(line.Text("pod"), app+"-") {
 				return true, nil

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	externalv1beta1 "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/recommender/usage"
 )
@@ -56,7 +57,7 @@ func TestMetricsServerIsReadAsProtobuf(t *testing.T) {
 	source, err := usage.NewMetricsAPI(config, ns)
 	require.NoError(t, err)
 	var got []model.Sample
-	eventually(t, 90*time.Second, "usage of both pods", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "usage of both pods", func(ctx context.Context) (bool, error) {
 		var err error
 		got, err = source.Samples(ctx)
 		return len(got) == 4, err
@@ -101,7 +102,7 @@ func TestExternalMetricsAreReadThroughTheAPIServer(t *testing.T) {
 	serveExternalMetrics(t, ns, at, map[string]string{"container_cpu web-1": "1500m", "container_memory web-1": "1Gi", "container_cpu web-2": "20m"})
 
 	var got []model.Sample
-	eventually(t, 30*time.Second, "external metrics", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "external metrics", func(ctx context.Context) (bool, error) {
 		got, err = source.Samples(ctx)
 		return len(got) == 3, nil
 	})

@@ -62,8 +62,8 @@ func newStage(t *testing.T) *stage {
 		args = append([]string{component, "--kubeconfig=" + lab.Kubeconfig, "--feature-gates=PodLevelResources=true"}, args...)
 		process, err := harness.Start(celvpa, address, filepath.Join(dir, component+".log"), args, nil)
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, process.Stop(30*time.Second), component) })
-		require.NoError(t, process.WaitReady(ctx, time.Minute))
+		t.Cleanup(func() { require.NoError(t, process.Stop(), component) })
+		require.NoError(t, process.WaitReady(ctx))
 		targets["celvpa-"+component] = address
 	}
 	s.stateMetrics = s.startStateMetrics(t, stateMetrics, lab.Kubeconfig, dir)

@@ -101,7 +101,7 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() {
-		if stopErr := celvpa.Stop(20 * time.Second); stopErr != nil {
+		if stopErr := celvpa.Stop(); stopErr != nil {
 			err = errors.Join(err, fmt.Errorf("stopping celvpa: %w", stopErr))
 		} else {
 			say("stopped         celvpa")
@@ -219,8 +219,8 @@ func startCelvpa(ctx context.Context, s settings, program, kubeconfig, explain s
 	if err != nil {
 		return nil, err
 	}
-	if err := celvpa.WaitReady(ctx, 30*time.Second); err != nil {
-		return nil, errors.Join(err, celvpa.Stop(5*time.Second))
+	if err := celvpa.WaitReady(ctx); err != nil {
+		return nil, errors.Join(err, celvpa.Stop())
 	}
 	say("ready           celvpa: metrics at http://%s/metrics, log in %s", address, logFile)
 	return celvpa, nil

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -63,7 +62,7 @@ func withLab(m *testing.M) (code int, err error) {
 	}
 	defer func() {
 		if admission != nil {
-			_ = admission.Stop(20 * time.Second)
+			_ = admission.Stop()
 		}
 		if downErr := lab.Down(ctx, os.Stdout); downErr != nil {
 			fmt.Fprintln(os.Stderr, "reliability:", downErr)
@@ -94,9 +93,9 @@ func startAdmission(ctx context.Context) error {
 		return err
 	}
 	admission = &program{}
-	admission.Celvpa, err = harness.Start(celvpa, address, filepath.Join(logs, "admission-controller.log"), append([]string{"admission-controller", "--kubeconfig=" + lab.Kubeconfig}, args...), admission.Add)
+	admission.Celvpa, err = harness.Start(celvpa, address, filepath.Join(logs, "admission-controller.log"), append([]string{"admission-controller", "--kubeconfig=" + lab.Kubeconfig, "--status-lease-update-interval=1s"}, args...), admission.Add)
 	if err != nil {
 		return err
 	}
-	return admission.WaitReady(ctx, 30*time.Second)
+	return admission.WaitReady(ctx)
 }

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/celvpa/celvpa/conformance/faults"
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -21,30 +20,16 @@ type program struct {
 	harness.Log
 }
 
-// eventually polls until a condition holds; what describes the condition.
-func eventually(t *testing.T, limit time.Duration, what string, condition func(ctx context.Context) (bool, error)) {
-	t.Helper()
-	limit = harness.Patience(limit)
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, limit, true, func(context.Context) (done bool, err error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // of its own, so that last says what is wrong at the end
-		defer cancel()
-		done, last = condition(ctx) // the API server may be the one that fails
-		return done && last == nil, nil
-	})
-	require.NoError(t, err, "%s did not happen within %s: %v; logs are in bin/reliability", what, limit, last)
-}
-
 // start runs a component for the namespace of the scene, as its own user, until the test ends.
 func (s *scene) start(component string, flags ...string) *program {
 	s.t.Helper()
 	p := s.launch(component, component, flags...)
 	s.t.Cleanup(func() {
-		if err := p.Stop(20 * time.Second); err != nil {
+		if err := p.Stop(); err != nil {
 			s.t.Errorf("%s ended with %v; see %s", component, err, p.LogFile)
 		}
 	})
-	require.NoError(s.t, p.WaitReady(s.t.Context(), 30*time.Second))
+	require.NoError(s.t, p.WaitReady(s.t.Context()))
 	return p
 }
 
@@ -55,6 +40,9 @@ func (s *scene) launch(component, name string, flags ...string) *program {
 	require.NoError(s.t, err)
 	p := &program{}
 	args := []string{component, "--kubeconfig=" + s.kubeconfig(component), "--address=" + address, "--vpa-object-namespace=" + s.ns, "--" + component + "-interval=1s"}
+	if component == "updater" { // a webhook on a busy machine may renew its lease late
+		args = append(args, "--admission-controller-status-lease-timeout=10m")
+	}
 	p.Celvpa, err = harness.Start(celvpa, address, filepath.Join(logs, s.ns+"-"+name+".log"), append(args, flags...), p.Add)
 	require.NoError(s.t, err)
 	return p
@@ -99,5 +87,5 @@ func (p *program) cycles(component string) float64 {
 func (s *scene) moreCycles(p *program, component string, n int) {
 	s.t.Helper()
 	until := p.cycles(component) + float64(n) + 1 // one may be under way
-	eventually(s.t, 60*time.Second, fmt.Sprintf("%d cycles of the %s", n, component), func(context.Context) (bool, error) { return p.cycles(component) >= until, nil })
+	hang.Eventually(s.t, fmt.Sprintf("%d cycles of the %s", n, component), func(context.Context) (bool, error) { return p.cycles(component) >= until, nil })
 }
