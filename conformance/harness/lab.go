@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/procfs"
 	"k8s.io/client-go/discovery"
@@ -115,7 +114,7 @@ func answers(kubeconfig string) bool {
 	if err != nil {
 		return false
 	}
-	config.Timeout = 10 * time.Second
+	config.Timeout = hung
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return false
@@ -178,6 +177,6 @@ func (l *Lab) command(ctx context.Context, verb string, flags ...string) *exec.C
 	cmd := exec.CommandContext(ctx, l.program, append(append(strings.Fields(verb), "-name", l.Name), flags...)...)
 	cmd.Dir = filepath.Dir(filepath.Dir(filepath.Dir(l.program)))
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 20 * time.Second
+	cmd.WaitDelay = hung
 	return cmd
 }

@@ -47,7 +47,7 @@ func theAdmissionPolicyStandsInForTheWebhook(t *testing.T) {
 		for _, p := range policies {
 			require.NoError(t, client.IgnoreNotFound(cluster.Delete(ctx, p)))
 		}
-		require.NoError(t, wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) { return inPlace(ctx) == nil, nil }))
+		require.NoError(t, wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, hang.Limit, true, func(ctx context.Context) (bool, error) { return inPlace(ctx) == nil, nil }))
 	})
 	for _, p := range policies {
 		require.NoError(t, cluster.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(p.DeepCopy()), client.FieldOwner("test")))

@@ -102,7 +102,7 @@ func aRolloutKeepsToItsBudget(t *testing.T) {
 	for app, w := range workloads {
 		watchedOver(t, ns, app, "{targetRef: {apiVersion: "+w.apiVersion+", kind: "+w.kind+", name: "+app+"}, updatePolicy: {updateMode: Recreate}}", target("200m", "200Mi"))
 	}
-	u := startUpdater(t, ns, "--updater-interval=3s") // of which none ends before all is answered
+	u := startUpdater(t, ns)
 	for app, w := range workloads {
 		become(t, ns, app, w.pods, "200m/- 200Mi/-")
 		replaced(t, ns, app, before[app])
@@ -111,7 +111,7 @@ func aRolloutKeepsToItsBudget(t *testing.T) {
 	for app, w := range workloads {
 		require.Equal(t, w.least, least(app), app)
 		require.Equal(t, w.pods, u.requests.of("eviction", app), "each pod of %s is evicted once", app)
-		require.Equal(t, w.pods, u.counted("vpa_updater_evicted_pods_total", `vpa_name="`+app+`"`, `vpa_namespace="`+ns+`"`, `update_mode="Recreate"`))
+		u.hasCounted(w.pods, "vpa_updater_evicted_pods_total", `vpa_name="`+app+`"`, `vpa_namespace="`+ns+`"`, `update_mode="Recreate"`)
 	}
 }
 
@@ -127,6 +127,7 @@ func aPodDisruptionBudgetOfZero(t *testing.T) {
 		return budget.Status.ExpectedPods == 3, err
 	})
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	began := time.Now()
 	u := startUpdater(t, ns)
 	requireEvent(t, ns, "EvictionRefused", "keep-all")
 	u.decided("web", "update/disruption-budget")
@@ -136,7 +137,8 @@ func aPodDisruptionBudgetOfZero(t *testing.T) {
 	}
 	require.Positive(t, u.counted("vpa_updater_failed_eviction_attempts_total", `reason="EvictionError"`, `vpa_name="web"`))
 	require.Zero(t, u.counted("vpa_updater_evicted_pods_total"))
-	require.Equal(t, 1, u.requests.of("eviction", "web"), "once a minute at first")
+	require.Positive(t, u.requests.of("eviction", "web"))
+	require.LessOrEqual(t, u.requests.of("eviction", "web"), tries(began), "once a minute at first")
 }
 
 // podsThatComeBackUnchanged: the webhook does not serve this namespace, so replacement pods keep

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -107,9 +106,9 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	for i := range processes {
 		address, err := harness.FreeAddress()
 		require.NoError(t, err)
-		processes[i], err = harness.Start(program, address, filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + a.kubeconfig(t), "--address=" + address,
-			"--explain-address=" + addresses[i], "--vpa-object-namespace=" + ns, "--recommender-name=" + ns, "--recommender-interval=1s",
-			"--leader-elect", "--leader-elect-resource-namespace=" + system, "--leader-elect-resource-name=it-explain"}, log.Add)
+		processes[i], err = harness.Start(program, address, filepath.Join(t.TempDir(), "log"), append(leading, "recommender", "--kubeconfig="+a.kubeconfig(t), "--address="+address,
+			"--explain-address="+addresses[i], "--vpa-object-namespace="+ns, "--recommender-name="+ns, "--recommender-interval=1s",
+			"--leader-elect-resource-namespace="+system, "--leader-elect-resource-name=it-explain"), log.Add)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, processes[i].Stop()) })
 	}
@@ -188,7 +187,7 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	says("wbe", "there is no VerticalPodAutoscaler it-explain/wbe", "there is no VerticalPodAutoscaler it-explain/wbe")
 
 	// Straight at the process: a token for API servers is refused there, and one for it by API servers.
-	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: hang.Limit}
 	get := func(url, token string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)

@@ -70,7 +70,7 @@ func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 	custom.Spec.Recommenders = v.Spec.Recommenders
 	create(t, steady(ns, "web", 1), v)
 	a.asksForACustomKind(t, custom)
-	flags := []string{"--kubeconfig=" + a.kubeconfig(t), "--leader-elect", "--leader-elect-resource-name=" + ns, "--leader-elect-resource-namespace=" + ns, "--recommender-name=" + ns}
+	flags := append(leading, "--kubeconfig="+a.kubeconfig(t), "--leader-elect-resource-name="+ns, "--leader-elect-resource-namespace="+ns, "--recommender-name="+ns)
 	r := startRecommender(t, ns, append(flags, "--vpa-object-namespace=", "--checkpoints-gc-interval=1h")...)
 	recommended(t, ns, "web")
 	checkpoints := func(ctx context.Context) int {

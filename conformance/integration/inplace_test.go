@@ -65,7 +65,7 @@ func basicInPlaceUpdate(t *testing.T) {
 	}
 	require.Equal(t, 2, u.requests.of("resize", "web"), "one for each pod")
 	require.Zero(t, u.requests.of("eviction", "web"))
-	require.Equal(t, 2, u.counted("vpa_updater_in_place_updated_pods_total", `vpa_name="web"`))
+	u.hasCounted(2, "vpa_updater_in_place_updated_pods_total", `vpa_name="web"`)
 }
 
 // noEvictionOnFailure: no node has 40 cores.

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("integration: not run with -short, because it needs a lab; use make test-lab")
 		os.Exit(0)
 	}
-	harness.AtLeastParallel(8)
+	harness.AtLeastParallel(12)
 	code, err := withLab(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
@@ -85,8 +85,14 @@ func withLab(m *testing.M) (code int, err error) {
 	if err := startCelvpa(ctx); err != nil {
 		return 1, err
 	}
-	return m.Run(), nil
+	if code = m.Run(); code != 0 {
+		fmt.Fprintln(os.Stderr, "integration: the log of the shared celvpa is", celvpa.LogFile)
+	}
+	return code, nil
 }
+
+// leading are flags of a process that leads until it is stopped, and then gives the lead back: a busy machine costs it no lead.
+var leading = []string{"--leader-elect=true", "--leader-elect-lease-duration=10m", "--leader-elect-renew-deadline=5m"}
 
 // startCelvpa starts `celvpa run` with short intervals and leader election, for namespaces that
 // begin with "it-".
@@ -99,8 +105,8 @@ func startCelvpa(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args = append([]string{"run", "--kubeconfig=" + kubeconfig, "--recommender-interval=2s", "--updater-interval=2s",
-		"--leader-elect", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces=" + strings.Join(append(ownRecommender, "it-ignored", "it-live"), ",")}, args...)
+	args = append(append(leading, args...), "run", "--kubeconfig="+kubeconfig, "--recommender-interval=2s", "--updater-interval=2s",
+		"--admission-controller-status-lease-timeout=10m", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces="+strings.Join(append(ownRecommender, "it-ignored", "it-live"), ","))
 	celvpa, err = harness.Start(program, address, filepath.Join(root, "bin", "integration", "celvpa.log"), args, nil)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ func oomsOfBeforeTheFirstCycleCount(t *testing.T) {
 		create(t, unused(ns, name, "app"), vpa(ns, name, vpav1.UpdateModeOff))
 	}
 	run(t, ns, len(names))
-	elect := []string{"--recommender-interval=5s", "--leader-elect", "--leader-elect-resource-name=rec-oom", "--leader-elect-resource-namespace=" + ns}
+	elect := append(leading, "--recommender-interval=5s", "--leader-elect-resource-name=rec-oom", "--leader-elect-resource-namespace="+ns)
 	bumped := func(name string) {
 		t.Helper()
 		hang.Eventually(t, "the OOM of "+name+" to count", func(ctx context.Context) (bool, error) {

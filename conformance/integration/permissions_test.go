@@ -137,7 +137,7 @@ func (a *account) usesAllItMay(t *testing.T, but map[string]string) {
 		require.NotEmpty(t, why, text)
 	}
 	var unused, refused []string
-	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) { // watches are logged late
+	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, hang.Limit, true, func(context.Context) (bool, error) { // watches are logged late
 		var asked map[permission]bool
 		asked, refused = a.asked(t)
 		unused = nil

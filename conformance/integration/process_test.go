@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -36,9 +35,9 @@ type ended struct {
 // withoutCRDs is the output of celvpa before the CRDs were installed; see TestMain.
 var withoutCRDs ended
 
-// runToEnd runs celvpa until it exits, for at most a minute.
+// runToEnd runs celvpa until it exits.
 func runToEnd(args ...string) ended {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), hang.Limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG=")
@@ -48,7 +47,7 @@ func runToEnd(args ...string) ended {
 	exit := &exec.ExitError{}
 	switch {
 	case ctx.Err() != nil:
-		return ended{err: fmt.Errorf("celvpa %s did not end within a minute: %s", strings.Join(args, " "), stderr.String())}
+		return ended{err: fmt.Errorf("celvpa %s did not end within %s: %s", strings.Join(args, " "), hang.Limit, stderr.String())}
 	case errors.As(err, &exit):
 		return ended{code: exit.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
 	}
@@ -183,7 +182,7 @@ func TestEachComponentRunsAloneAndStopsInOrder(t *testing.T) {
 			case "admission-controller":
 				args = append(args, "--register-webhook=false") // the shared celvpa is registered
 			default:
-				args = []string{"--address=" + address, "--leader-elect", "--leader-elect-resource-name=" + lease}
+				args = append(leading, "--address="+address, "--leader-elect-resource-name="+lease)
 			}
 			args = append([]string{name, "--kubeconfig=" + kubeconfig, "--vpa-object-namespace=it-nowhere"}, args...)
 			one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)

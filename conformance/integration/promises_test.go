@@ -94,10 +94,7 @@ func someModesNeverEvict(t *testing.T) {
 	}
 	hang.Eventually(t, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
 	u.requests.refuse("resize")
-	hang.Eventually(t, "all that can be resized to be tried again", func(context.Context) (bool, error) {
-		return u.counted("vpa_updater_in_place_updated_pods_total") == len(resized), nil
-	})
-	for _, app := range resized {
+	for _, app := range resized { // they are tried again
 		become(t, ns, app, 1, "200m/- 200Mi/-")
 	}
 	u.cycles(1)
@@ -179,19 +176,20 @@ func whatTheCacheDoesNotShowIsNotDoneTwice(t *testing.T) {
 	u.cycles(1)
 	release := u.requests.holdPods()
 	t.Cleanup(release)
+	began := time.Now()
 	watchedOver(t, ns, "evicted", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	watchedOver(t, ns, "resized", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
 	leave(t, ns, "evicted", before["evicted"])
 	u.cycles(3)
-	require.Equal(t, 1, u.requests.of("eviction", "evicted"))
-	require.Equal(t, 1, u.requests.of("resize", "resized"))
+	require.LessOrEqual(t, u.requests.of("eviction", "evicted"), tries(began), "for a minute")
+	require.LessOrEqual(t, u.requests.of("resize", "resized"), tries(began), "for a minute")
 	release()
 	become(t, ns, "resized", 2, "200m/- 200Mi/-")
 	become(t, ns, "evicted", 3, "200m/- 200Mi/-")
 	u.cycles(1)
 	require.Equal(t, 2, least("evicted"))
-	require.Equal(t, 3, u.requests.of("eviction", "evicted"))
-	require.Equal(t, 2, u.requests.of("resize", "resized"))
+	require.LessOrEqual(t, u.requests.of("eviction", "evicted"), 3*tries(began))
+	require.LessOrEqual(t, u.requests.of("resize", "resized"), 2*tries(began))
 	require.Zero(t, u.requests.of("eviction", "resized"))
 }
 
@@ -223,6 +221,7 @@ func anEvictionWithoutAnAnswer(t *testing.T) {
 	u.cycles(1)
 	t.Cleanup(u.requests.holdPods())
 	u.requests.delay(time.Minute)
+	began := time.Now()
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	var gone string
 	hang.Eventually(t, "an eviction", func(ctx context.Context) (bool, error) {
@@ -243,7 +242,8 @@ func anEvictionWithoutAnAnswer(t *testing.T) {
 			left++
 		}
 	}
-	require.Equal(t, 2, left, "only %s is evicted as long as its successor is not known", gone)
+	require.Less(t, left, 3)
+	require.GreaterOrEqual(t, left, 3-tries(began), "only %s is evicted for a minute, as long as its successor is not known", gone)
 }
 
 // aVPAThatIsTurnedOff during a rollout: its pods are left alone from then on.
@@ -251,10 +251,13 @@ func aVPAThatIsTurnedOff(t *testing.T) {
 	ns := namespace(t, "up-stopped")
 	before := deployed(t, ns, "web", 3, small)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	lift := limited(t, ns, "250m") // so that the pod in the place of the first one comes when it may
 	u := startUpdater(t, ns)
 	leave(t, ns, "web", before)
 	setMode(t, ns, "web", "Off")
 	u.cycles(1) // one may have been under way
+	lift()
+	up(t, ns, "web", 3)
 	sent := u.requests.of("eviction", "web")
 	u.cycles(2)
 	require.Equal(t, sent, u.requests.of("eviction", "web"))

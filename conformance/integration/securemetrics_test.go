@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -68,7 +67,7 @@ func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, one.Stop()) })
 	require.NoError(t, one.WaitReady(t.Context()), "probes stay on --address")
 
-	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: hang.Limit}
 	get := func(url, token string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -120,7 +121,7 @@ func startUpdaterAs(t *testing.T, as *clientcmdapi.AuthInfo, ns string, flags ..
 	require.NoError(t, err)
 	u := &anUpdater{t: t, requests: newRequests(t)}
 	args := append([]string{"updater", "--kubeconfig=" + u.requests.kubeconfig(t, as), "--address=" + address, "--vpa-object-namespace=" + ns,
-		"--updater-interval=1500ms", "-v=5", updaterGates}, flags...)
+		"--updater-interval=2500ms", "--admission-controller-status-lease-timeout=10m", "-v=5", updaterGates}, flags...)
 	u.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, u.Add)
 	require.NoError(t, err)
 	t.Cleanup(u.stop)
@@ -178,6 +179,18 @@ series:
 	}
 	return sum
 }
+
+// hasCounted requires the value of a metric: what was done, or less if an answer came too late for its cycle.
+func (u *anUpdater) hasCounted(want int, metric string, labels ...string) {
+	u.t.Helper()
+	if u.requests.allHeard() {
+		require.Equal(u.t, want, u.counted(metric, labels...))
+	}
+	require.LessOrEqual(u.t, u.counted(metric, labels...), want)
+}
+
+// tries is how often something may have been tried since a time, if it is tried again after a minute.
+func tries(since time.Time) int { return 1 + int(time.Since(since)/time.Minute) }
 
 // decided waits until the log has a decision of a rule about a pod of a workload.
 func (u *anUpdater) decided(app, rule string) {

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 const ns = "monitoring"
@@ -40,7 +42,7 @@ func (s *stage) dashboardsShowData(t *testing.T) {
 	missing := queries(t)
 	require.Greater(t, len(missing), 50)
 	var last map[string]string
-	for i, deadline := 0, time.Now().Add(4*time.Minute); len(missing) > 0; i++ {
+	for i, deadline := 0, time.Now().Add(2*hang.Limit); len(missing) > 0; i++ {
 		last = map[string]string{}
 		for _, name := range slices.Sorted(maps.Keys(missing)) {
 			if problem := s.noData(t, missing[name]); problem != "" {
@@ -147,7 +149,7 @@ func (s *stage) alertsAreEvaluated(t *testing.T) {
 			}
 		}
 		return states["CelvpaOverlayRejected"] == "pending" && states["CelvpaTargetCapped"] == "pending"
-	}, time.Minute, time.Second, "overlay typo is rejected, and container app of web is capped: %v", &states)
+	}, hang.Limit, time.Second, "overlay typo is rejected, and container app of web is capped: %v", &states)
 	for name, state := range states {
 		if name != "CelvpaOverlayRejected" && name != "CelvpaTargetCapped" {
 			require.Equal(t, "inactive", state, name)

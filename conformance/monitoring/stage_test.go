@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -116,7 +117,7 @@ func launch(t *testing.T, program, address, log, path string, args ...string) {
 		}
 		defer answer.Body.Close()
 		return answer.StatusCode == http.StatusOK
-	}, time.Minute, 100*time.Millisecond, "%s does not answer; its log is %s", program, log)
+	}, hang.Limit, 100*time.Millisecond, "%s does not answer; its log is %s", program, log)
 }
 
 func free(t *testing.T) string {

@@ -158,7 +158,7 @@ func findAPIServer(ctx context.Context, s settings, program string) (*apiServer,
 
 // down stops the lab, or deletes our objects from a foreign cluster.
 func (a *apiServer) down() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if a.lab != nil {
 		return a.lab.Down(ctx, os.Stdout)
