@@ -142,7 +142,7 @@ func TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds(t *testing.T) {
 	load := createPods(t, ns)
 	load.more(t, 20)
 	require.NoError(t, load.end())
-	require.Zero(t, load.created.Load()-load.patched.Load(), "all are patched")
+	require.Equal(t, load.counts().created, load.counts().patched, "all are patched")
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "it-permissions"}}
 	hang.Eventually(t, "the status lease", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, keyOf(lease), lease)

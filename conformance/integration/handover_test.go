@@ -114,6 +114,11 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 				var c vpav1.VerticalPodAutoscalerCheckpoint
 				err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "live-app"}, &c)
 				live = c.Status
+				for name := range stored { // upstream may need some cycles for all
+					if now := readCheckpoint(t, ns, name); !turn.sparing && now.LastUpdateTime.Equal(ptr.To(writtenAt[name])) {
+						return false, nil
+					}
+				}
 				return live.TotalSamplesCount > last.TotalSamplesCount && harness.Metric(address, cyclesOf) >= 3, client.IgnoreNotFound(err)
 			})
 			if i > 0 {

@@ -73,7 +73,7 @@ func TestAWebhookThatAPIServersDoNotReachIsReported(t *testing.T) {
 	})
 	front.endpoint.Store(&endpoint)
 	metric("1")
-	require.Equal(t, 1, log.Count("recovered"))
+	require.Positive(t, log.Count("recovered"))
 	_, refused := a.asked(t)
 	require.Empty(t, refused, "not even once without the permission")
 }
