@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/celvpa/celvpa/conformance/harness"
@@ -24,6 +27,9 @@ var (
 	program    string
 	upstream   string // its recommender
 	celvpa     *harness.Celvpa
+
+	usageOfPods   *harness.Annotated
+	metricsServer map[string]any // the Service of the lab's metrics-server, whose place usageOfPods takes
 )
 
 // labName is the lab of these tests; parallel runs need different names.
@@ -80,6 +86,20 @@ func withLab(m *testing.M) (code int, err error) {
 		return 1, withoutCRDs.err
 	}
 	if err := cluster.InstallCRDs(ctx, false); err != nil {
+		return 1, err
+	}
+	if usageOfPods, err = cluster.NewAnnotated(ctx); err != nil {
+		return 1, err
+	}
+	api := &unstructured.Unstructured{}
+	api.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+	if err := cluster.Get(ctx, client.ObjectKey{Name: "v1beta1.metrics.k8s.io"}, api); err != nil {
+		return 1, err
+	}
+	if metricsServer, _, err = unstructured.NestedMap(api.Object, "spec", "service"); err != nil {
+		return 1, err
+	}
+	if err := cluster.ServeUsage(ctx, usageOfPods.Usage); err != nil {
 		return 1, err
 	}
 	if err := startCelvpa(ctx); err != nil {

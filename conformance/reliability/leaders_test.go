@@ -117,7 +117,7 @@ func TestTwoRecommendersOfOneName(t *testing.T) {
 	s.moreCycles(other, "recommender", 15)
 	s.losesNothing()
 	require.NoError(t, other.Alive())
-	// Each has its own samples: none is counted for both. metrics-server has one for each pod in 10 s.
+	// Each has its own samples: none is counted for both. There is one for each pod in 10 s.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, app := range map[string]string{"off-app": "off", "fitting-app": "fitting"} {

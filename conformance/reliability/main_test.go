@@ -57,7 +57,7 @@ func withLab(m *testing.M) (code int, err error) {
 	if own := os.Getenv("LAB_NAME"); own != "" { // parallel runs need different names
 		name = own
 	}
-	if lab, err = harness.Fresh(ctx, name, os.Stdout, "-nodes", "6"); err != nil {
+	if lab, err = harness.Fresh(ctx, name, os.Stdout, "-nodes", "6", "-metrics-server=false"); err != nil {
 		return 1, err
 	}
 	defer func() {
@@ -72,6 +72,13 @@ func withLab(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	if err := cluster.InstallCRDs(ctx, false); err != nil {
+		return 1, err
+	}
+	pods, err := cluster.NewAnnotated(ctx)
+	if err != nil {
+		return 1, err
+	}
+	if err := cluster.ServeUsage(ctx, pods.Usage); err != nil {
 		return 1, err
 	}
 	everything := []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}}}
