@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -54,49 +53,26 @@ func Build(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", append(args, "-o", program, "./cmd/celvpa")...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), cgo)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building celvpa: %w\n%s", err, text)
-	}
-	return program, nil
+	return program, building(root, "celvpa", cmd)
 }
 
 // LocalWebhookArgs returns flags for free ports, with a webhook that API servers reach by host. On
 // loopback it listens only there. API servers wait as long as they may: a pod that a busy machine
 // reviews late is patched all the same.
 func LocalWebhookArgs(host string) (args []string, address string, err error) {
-	ports, err := freePorts(2)
+	if address, err = FreeAddress(); err != nil {
+		return nil, "", err
+	}
+	port, err := freePort("127.0.0.1")
 	if err != nil {
 		return nil, "", err
 	}
-	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	args = []string{"--address=" + address, fmt.Sprintf("--port=%d", ports[1]),
+	args = []string{"--address=" + address, fmt.Sprintf("--port=%d", port),
 		"--register-by-url", "--webhook-address=" + host, "--webhook-timeout-seconds=30"}
 	if host == "127.0.0.1" {
 		args = append(args, "--bind-address=127.0.0.1")
 	}
 	return args, address, nil
-}
-
-// FreeAddress returns an unused loopback address.
-func FreeAddress() (string, error) {
-	ports, err := freePorts(1)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("127.0.0.1:%d", ports[0]), nil
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("finding a free port: %w", err)
-		}
-		defer l.Close() // close all at the end, so that no port repeats
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // Start runs the program. Its JSON log goes to logFile, and each line to each.

@@ -102,10 +102,7 @@ func launcher(ctx context.Context, name string) (*Lab, error) {
 	lab := &Lab{Name: name, program: filepath.Join(root, "bin", "lab", "lab")}
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "lab"), "-o", lab.program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building the lab launcher: %w\n%s", err, text)
-	}
-	return lab, nil
+	return lab, building(root, "the lab launcher", build)
 }
 
 // answers reports whether the API server of a kubeconfig listens.

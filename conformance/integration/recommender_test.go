@@ -105,6 +105,19 @@ func (r *aRecommender) cycles(t *testing.T, n int) {
 	hang.Eventually(t, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return r.value(cyclesOf) >= until, nil })
 }
 
+// rests waits until n cycles in a row have written nothing. A write may be postponed by some cycles on a busy machine.
+func (r *aRecommender) rests(t *testing.T, n int) {
+	t.Helper()
+	for begin := time.Now(); ; {
+		before := r.writes()
+		r.cycles(t, n)
+		if r.writes() == before {
+			return
+		}
+		require.Less(t, time.Since(begin), hang.Limit, "it writes again and again")
+	}
+}
+
 // becomes waits until a metric has a value.
 func (r *aRecommender) becomes(t *testing.T, series string, want float64) {
 	t.Helper()
