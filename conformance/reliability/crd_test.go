@@ -26,7 +26,7 @@ func TestACRDThatIsDeletedAndRestored(t *testing.T) {
 		err := cluster.Get(ctx, client.ObjectKeyFromObject(crd), crd)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
-	s.moreCycles(s.updater, "updater", 2)
+	hang.Eventually(t, "the updater to know of no VPA", func(context.Context) (bool, error) { return s.updater.controls() == 0, nil })
 	before, _ := s.audited()
 	s.goOn()
 	s.moreCycles(s.updater, "updater", 5)

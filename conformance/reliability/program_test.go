@@ -3,7 +3,10 @@ package reliability
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,6 +84,25 @@ func newProxy(t *testing.T) *faults.Proxy {
 // cycles is how many cycles a recommender or updater has finished.
 func (p *program) cycles(component string) float64 {
 	return harness.Metric(p.Address, fmt.Sprintf(`vpa_%s_execution_latency_seconds_count{step="total"}`, component))
+}
+
+// controls is how many series of pods that VPAs control an updater has with a number.
+func (p *program) controls() (n int) {
+	answer, err := http.Get("http://" + p.Address + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "vpa_updater_controlled_pods_total{") && !strings.HasSuffix(line, "} 0\n") {
+			n++
+		}
+	}
+	return n
 }
 
 // moreCycles waits until n cycles have started and ended from now on.
