@@ -60,7 +60,10 @@ func basicInPlaceUpdate(t *testing.T) {
 	requireEvent(t, ns, "InPlaceResizedByVPA", "update/resize")
 	u.cycles(2)
 	for _, p := range same(t, ns, "web", before) {
-		require.Equal(t, "true", p.Annotations["vpaInPlaceUpdated"])
+		hang.Eventually(t, "the mark of the resize", func(ctx context.Context) (bool, error) { // tried again where it came too late for its cycle
+			err := cluster.Get(ctx, keyOf(&p), &p)
+			return p.Annotations["vpaInPlaceUpdated"] == "true", err
+		})
 		require.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 	}
 	require.Equal(t, 2, u.requests.of("resize", "web"), "one for each pod")
