@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -106,8 +108,11 @@ func (s shell) try(t *testing.T, script string) (string, error) {
 	return string(out), err
 }
 
+// limits are those of the commands in the docs, which a busy machine may need more than.
+var limits = regexp.MustCompile(`--timeout=\d+[ms]\b`)
+
 func (s shell) command(ctx context.Context, script string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", limits.ReplaceAllString(script, "--timeout="+(2*hang.Limit).String()))
 	cmd.Dir = s.dir
 	home := filepath.Join(s.dir, ".home") // helm's caches
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.Kubeconfig, "PATH="+tools+":"+filepath.Dir(program)+":"+os.Getenv("PATH"), "HOME="+home,
