@@ -132,6 +132,10 @@ func queries(t *testing.T) map[string]string {
 	return out
 }
 
+// ofABusyMachine are alerts that notice what a machine is too busy for, with scrapes and cycles of a second or two. None fires in the time
+// of the test.
+var ofABusyMachine = []string{"CelvpaComponentAbsent", "CelvpaWebhookUnreachable", "CelvpaStatusLeaseExpired", "CelvpaWritesPostponed", "CelvpaSamplesStalled"}
+
 func (s *stage) alertsAreEvaluated(t *testing.T) {
 	var states map[string]string
 	require.Eventually(t, func() bool {
@@ -151,7 +155,11 @@ func (s *stage) alertsAreEvaluated(t *testing.T) {
 		return states["CelvpaOverlayRejected"] == "pending" && states["CelvpaTargetCapped"] == "pending"
 	}, hang.Limit, time.Second, "overlay typo is rejected, and container app of web is capped: %v", &states)
 	for name, state := range states {
-		if name != "CelvpaOverlayRejected" && name != "CelvpaTargetCapped" {
+		switch {
+		case name == "CelvpaOverlayRejected" || name == "CelvpaTargetCapped":
+		case state == "pending" && slices.Contains(ofABusyMachine, name):
+			t.Logf("%s is pending, as on a busy machine", name)
+		default:
 			require.Equal(t, "inactive", state, name)
 		}
 	}
