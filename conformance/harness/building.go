@@ -5,17 +5,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
-// building runs a command that builds a program, alone: suites side by side build the same ones, and none may replace what another has
-// just built and runs.
+// building runs a command that builds a program, one at a time: suites side by side build the same ones, and none may replace what another
+// has just built and runs.
 func building(root, what string, cmd *exec.Cmd) error {
 	folder := filepath.Join(root, "bin")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(folder, ".building"), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(folder, ".building-"+strings.ReplaceAll(what, " ", "-")), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
 	}
