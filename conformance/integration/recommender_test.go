@@ -101,8 +101,9 @@ const cyclesOf = `vpa_recommender_execution_latency_seconds_count{step="total"}`
 // cycles waits until n cycles have started and ended from now on.
 func (r *aRecommender) cycles(t *testing.T, n int) {
 	t.Helper()
-	until := r.value(cyclesOf) + float64(n) + 1 // one may be under way
-	hang.Eventually(t, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return r.value(cyclesOf) >= until, nil })
+	for until, begun := r.value(cyclesOf)+1, 0; begun <= n; begun++ { // one may be under way
+		hang.Eventually(t, "a cycle", func(context.Context) (bool, error) { return r.value(cyclesOf) >= until+float64(begun), nil })
+	}
 }
 
 // rests waits until n cycles in a row have written nothing. A write may be postponed by some cycles on a busy machine.

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -120,8 +119,11 @@ func startUpdaterAs(t *testing.T, as *clientcmdapi.AuthInfo, ns string, flags ..
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	u := &anUpdater{t: t, requests: newRequests(t)}
-	args := append([]string{"updater", "--kubeconfig=" + u.requests.kubeconfig(t, as), "--address=" + address, "--vpa-object-namespace=" + ns,
-		"--updater-interval=2500ms", "--admission-controller-status-lease-timeout=10m", "-v=5", updaterGates}, flags...)
+	own := u.requests.kubeconfig(t, as)
+	interval, err := harness.Pace(t.Context(), own, 2500*time.Millisecond)
+	require.NoError(t, err)
+	args := append([]string{"updater", "--kubeconfig=" + own, "--address=" + address, "--vpa-object-namespace=" + ns,
+		"--updater-interval=" + interval.String(), "--admission-controller-status-lease-timeout=10m", "-v=5", updaterGates}, flags...)
 	u.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, u.Add)
 	require.NoError(t, err)
 	t.Cleanup(u.stop)
@@ -149,8 +151,11 @@ func (u *anUpdater) kill() {
 func (u *anUpdater) cycles(n int) {
 	u.t.Helper()
 	const finished = `vpa_updater_execution_latency_seconds_count{step="total"}`
-	until := harness.Metric(u.Address, finished) + float64(n) + 1 // one may be under way
-	hang.Eventually(u.t, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return harness.Metric(u.Address, finished) >= until, nil })
+	for until, begun := harness.Metric(u.Address, finished)+1, 0; begun <= n; begun++ { // one may be under way
+		hang.Eventually(u.t, "a cycle", func(context.Context) (bool, error) {
+			return harness.Metric(u.Address, finished) >= until+float64(begun), nil
+		})
+	}
 }
 
 // counted is the value of a metric, summed over all series with these labels, each written as

@@ -51,7 +51,7 @@ func TestClocksThatAreStepped(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "rel-clock", newProxy(t))
 	s.serveUsage(func() []usage { return s.used(time.Now()) })
-	s.recommender, s.updater = s.start("recommender"), s.start("updater", "--updater-interval=2s")
+	s.recommender, s.updater = s.start("recommender"), s.start("updater")
 	s.haveRecommendations("web", "inplace", "off", "fitting")
 	clocks := map[string]*wallclock.Clock{"recommender": clockOf(t, s.recommender), "updater": clockOf(t, s.updater)}
 	programs := map[string]*program{"recommender": s.recommender, "updater": s.updater}

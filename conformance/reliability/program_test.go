@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
@@ -42,7 +43,10 @@ func (s *scene) launch(component, name string, flags ...string) *program {
 	address, err := harness.FreeAddress()
 	require.NoError(s.t, err)
 	p := &program{}
-	args := []string{component, "--kubeconfig=" + s.kubeconfig(component), "--address=" + address, "--vpa-object-namespace=" + s.ns, "--" + component + "-interval=1s"}
+	kubeconfig := s.kubeconfig(component)
+	interval, err := harness.Pace(s.t.Context(), kubeconfig, time.Second)
+	require.NoError(s.t, err)
+	args := []string{component, "--kubeconfig=" + kubeconfig, "--address=" + address, "--vpa-object-namespace=" + s.ns, "--" + component + "-interval=" + interval.String()}
 	if component == "updater" { // a webhook on a busy machine may renew its lease late
 		args = append(args, "--admission-controller-status-lease-timeout=10m")
 	}
@@ -108,6 +112,7 @@ func (p *program) controls() (n int) {
 // moreCycles waits until n cycles have started and ended from now on.
 func (s *scene) moreCycles(p *program, component string, n int) {
 	s.t.Helper()
-	until := p.cycles(component) + float64(n) + 1 // one may be under way
-	hang.Eventually(s.t, fmt.Sprintf("%d cycles of the %s", n, component), func(context.Context) (bool, error) { return p.cycles(component) >= until, nil })
+	for until, begun := p.cycles(component)+1, 0; begun <= n; begun++ { // one may be under way
+		hang.Eventually(s.t, "a cycle of the "+component, func(context.Context) (bool, error) { return p.cycles(component) >= until+float64(begun), nil })
+	}
 }
