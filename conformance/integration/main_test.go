@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -125,7 +126,11 @@ func startCelvpa(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args = append(append(leading, args...), "run", "--kubeconfig="+kubeconfig, "--recommender-interval=2s", "--updater-interval=2s",
+	interval, err := harness.Pace(ctx, kubeconfig, 4*time.Second)
+	if err != nil {
+		return err
+	}
+	args = append(append(leading, args...), "run", "--kubeconfig="+kubeconfig, "--recommender-interval=2s", "--updater-interval="+interval.String(),
 		"--admission-controller-status-lease-timeout=10m", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces="+strings.Join(append(ownRecommender, "it-ignored", "it-live"), ","))
 	celvpa, err = harness.Start(program, address, filepath.Join(root, "bin", "integration", "celvpa.log"), args, nil)
 	if err != nil {

