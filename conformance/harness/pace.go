@@ -31,7 +31,7 @@ func Pace(ctx context.Context, kubeconfig string, least time.Duration) (time.Dur
 	for i := range 5 {
 		begin := time.Now()
 		_, _ = clients.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{}) // a refusal takes as long
-		if i > 0 { // the first one opens the connection
+		if i > 0 {                                                                                  // the first one opens the connection
 			slowest = max(slowest, time.Since(begin))
 		}
 	}
