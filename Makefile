@@ -27,7 +27,7 @@ SIZES := 100,1000,10000,50000
 help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 	@echo
-	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  LONG=1 (make test also tries more seeds, fuzzes, and detects races)  BUSY=1 or BUSY=unit (make test, make test-unit: on a busy machine)  RULES_DIR=folder'
+	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=5m  LONG=1 (make test also tries more seeds, fuzzes, and detects races)  BUSY=1 or BUSY=unit (make test, make test-unit: on a busy machine)  RULES_DIR=folder'
 	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)  CHECK=1 (make bench-… fails if a target is missed)'
 	@echo '             SCALE=50000, MINUTES=60 and COMPONENTS=recommender,updater,cold (make bench-scale)  NOTE=text (make sizing: what the page is to say of the machine)  SCALE=2000 (make bench-writes)'
 	@echo '             DURATION=20m, SCALE=50 and SEED=1 (make soak)'
@@ -112,16 +112,16 @@ $(LABS) test-node: export GORACE := $(if $(LONG),halt_on_error=1)
 
 .PHONY: test-integration
 test-integration: need-go ## Tests on a lab: each component with a real API server
-	go test -count=1 -timeout 2h -v ./conformance/integration/...
+	go test -count=1 -timeout 4h -v ./conformance/integration/...
 
 .PHONY: test-monitoring
 test-monitoring: need-go ## Tests with a real Prometheus: of alerts and dashboards on a lab, and of history
-	go test -C conformance/monitoring -count=1 -timeout 2h -v ./...
-	go test -count=1 -timeout 2h -v ./conformance/history
+	go test -C conformance/monitoring -count=1 -timeout 4h -v ./...
+	go test -count=1 -timeout 4h -v ./conformance/history
 
 .PHONY: test-node
 test-node: need-go ## Tests on a real node, whose kernel is read: the virtual machine of make lab-up NODE=vm, or the cluster of KUBECONFIG with LOAD_IMAGE=command; skipped, with the reason, where parts are missing
-	go test -C conformance/node -count=1 -timeout 2h -v . -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
+	go test -C conformance/node -count=1 -timeout 4h -v . -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
 
 # A cluster that happens to be in KUBECONFIG is not what make test is about.
 .PHONY: test-node-vm
@@ -130,11 +130,11 @@ test-node-vm:
 
 .PHONY: test-faults
 test-faults: need-go ## Tests of faults on a lab: what docs/reliability.md promises
-	go test -count=1 -timeout 2h -v ./conformance/reliability/...
+	go test -count=1 -timeout 4h -v ./conformance/reliability/...
 
 .PHONY: chart-test
 chart-test: need-go ## Lint and render the Helm chart, and install it and move over to it and back on a lab of its own, by the commands of the docs
-	go test -C conformance/chart -count=1 -timeout 2h -v ./...
+	go test -C conformance/chart -count=1 -timeout 4h -v ./...
 
 .PHONY: bench
 bench: need-go ## Benchmarks, in the form benchstat reads, and at the end the tables of bench-recommender, bench-pods and bench-updater

@@ -96,13 +96,13 @@ func (a *admissions) startWebhook(ctx context.Context, p program) (end func() er
 	}
 	end = func() error {
 		registered := &admissionregistrationv1.MutatingWebhookConfiguration{}
-		return errors.Join(a.DeleteAllOf(context.WithoutCancel(ctx), registered), one.Stop(20*time.Second))
+		return errors.Join(a.DeleteAllOf(context.WithoutCancel(ctx), registered), one.Stop())
 	}
-	if err := one.WaitReady(ctx, 30*time.Second); err != nil {
+	if err := one.WaitReady(ctx); err != nil {
 		return nil, errors.Join(err, end())
 	}
 	// The webhook sets the mode of objects that have none.
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 		probe := vpa(0)
 		probe.Namespace = metav1.NamespaceDefault
 		err := a.Create(ctx, probe, client.DryRunAll)

@@ -136,7 +136,7 @@ func (p *pods) askAll(ctx context.Context, one *process, address string) error {
 	defer client.CloseIdleConnections()
 	last := errors.New("no answer yet")
 	var answers []*corev1.Pod
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 		if err := one.Alive(); err != nil {
 			return false, err
 		}

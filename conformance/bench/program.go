@@ -81,7 +81,7 @@ func (l *lab) start(p program, name string, before, flags []string) (*process, e
 }
 
 // end stops a process. How it ends is not measured.
-func (p *process) end() { _ = p.Stop(10 * time.Second) }
+func (p *process) end() { _ = p.Stop() }
 
 // poll reads the metrics of a process at an interval until done. A process has a minute to start
 // serving them.

@@ -85,7 +85,7 @@ func meanSize(reviews []review) (mean int) {
 // replicaSets waits until each Deployment has one, and returns them by the name of the Deployment.
 func (l *lab) replicaSets(ctx context.Context) (map[string]*appsv1.ReplicaSet, error) {
 	out := map[string]*appsv1.ReplicaSet{}
-	err := wait.PollUntilContextTimeout(ctx, time.Second, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, time.Second, 10*time.Minute, true, func(ctx context.Context) (bool, error) {
 		var list appsv1.ReplicaSetList
 		if err := l.List(ctx, &list); err != nil {
 			return false, err

@@ -106,7 +106,7 @@ func (l *lab) waitForPods(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("waiting for pods: %w", err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, 5*time.Second, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 5*time.Second, 10*time.Minute, true, func(ctx context.Context) (bool, error) {
 		var list appsv1.DeploymentList
 		if err := l.List(ctx, &list); err != nil {
 			return false, err

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // block is a fenced block of a page whose language is one of languages, with the words behind that.
@@ -184,12 +186,12 @@ func TestFailurePolicyFailKeepsNoPodOfTheReleaseFromStarting(t *testing.T) {
 	require.NoError(t, createPod(t, "default"))
 	k.running["celvpa-admission-controller"].Kill()
 	delete(k.running, "celvpa-admission-controller")
-	eventually(t, 20*time.Second, "pods to be refused", func(context.Context) (bool, error) {
+	hang.Eventually(t, "pods to be refused", func(context.Context) (bool, error) {
 		return createPod(t, "default") != nil, nil
 	})
 	require.NoError(t, createPod(t, "celvpa-system"))
 	s.run(t, "helm uninstall celvpa -n celvpa-system")
-	eventually(t, 20*time.Second, "pods to be accepted", func(context.Context) (bool, error) {
+	hang.Eventually(t, "pods to be accepted", func(context.Context) (bool, error) {
 		return createPod(t, "default") == nil, nil
 	})
 	nothingRefusesPods(t)

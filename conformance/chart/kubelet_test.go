@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -33,12 +33,12 @@ type component struct {
 	container string // what it was started from
 }
 
-// appended are arguments that a lab needs: API servers on this machine do not reach Services, so the webhook is registered by URL; and
-// nobody waits a minute for a cycle. Pods have an address each, and may serve explanations at the same port; processes may not.
+// appended are arguments that a lab needs: API servers on this machine do not reach Services, so the webhook is registered by URL; nobody
+// waits a minute for a cycle, and a busy machine costs no process the lead. Pods have an address each, and may serve explanations at the same port; processes may not.
 var appended = map[string][]string{
 	"admission-controller": {"--register-by-url", "--webhook-address=127.0.0.1", "--webhook-port=8000", "--bind-address=127.0.0.1", "--explain-address=127.0.0.1:8952"},
-	"recommender":          {"--recommender-interval=5s", "--explain-address=127.0.0.1:8950"},
-	"updater":              {"--updater-interval=5s", "--explain-address=127.0.0.1:8951"},
+	"recommender":          {"--leader-elect-lease-duration=10m", "--leader-elect-renew-deadline=5m", "--recommender-interval=5s", "--explain-address=127.0.0.1:8950"},
+	"updater":              {"--leader-elect-lease-duration=10m", "--leader-elect-renew-deadline=5m", "--updater-interval=5s", "--explain-address=127.0.0.1:8951"},
 }
 
 func newKubelet(t *testing.T) *kubelet {
@@ -67,7 +67,7 @@ func (k *kubelet) sync() {
 		if spec, ok := want[name]; !ok || fmt.Sprint(spec.Containers) != c.container {
 			delete(k.running, name)
 			stops.Go(func() error {
-				if err := c.Stop(30 * time.Second); err != nil {
+				if err := c.Stop(); err != nil {
 					return fmt.Errorf("%s: %w; see %s", name, err, c.LogFile)
 				}
 				return nil
@@ -75,13 +75,16 @@ func (k *kubelet) sync() {
 		}
 	}
 	require.NoError(k.t, stops.Wait())
+	if len(k.running) == 0 { // those that may no longer give back the lead, for want of a role, lead nothing
+		require.NoError(k.t, cluster.DeleteAllOf(k.t.Context(), &coordinationv1.Lease{}, client.InNamespace(release.Namespace)))
+	}
 	for name, spec := range want {
 		if k.running[name] == nil {
 			k.running[name] = k.start(name, spec)
 		}
 	}
 	for name, c := range k.running {
-		require.NoError(k.t, c.WaitReady(k.t.Context(), time.Minute), "%s; see %s", name, c.LogFile)
+		require.NoError(k.t, c.WaitReady(k.t.Context()), "%s; see %s", name, c.LogFile)
 	}
 }
 

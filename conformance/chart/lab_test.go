@@ -7,15 +7,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -107,8 +108,11 @@ func (s shell) try(t *testing.T, script string) (string, error) {
 	return string(out), err
 }
 
+// limits are those of the commands in the docs, which a busy machine may need more than.
+var limits = regexp.MustCompile(`--timeout=\d+[ms]\b`)
+
 func (s shell) command(ctx context.Context, script string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", limits.ReplaceAllString(script, "--timeout="+(2*hang.Limit).String()))
 	cmd.Dir = s.dir
 	home := filepath.Join(s.dir, ".home") // helm's caches
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.Kubeconfig, "PATH="+tools+":"+filepath.Dir(program)+":"+os.Getenv("PATH"), "HOME="+home,
@@ -135,12 +139,6 @@ func (s shell) cleanUp(t *testing.T) {
 			require.NoError(t, err, "%s\n%s", command, out)
 		}
 	})
-}
-
-func eventually(t *testing.T, limit time.Duration, what string, done func(ctx context.Context) (bool, error)) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, limit, true, done)
-	require.NoError(t, err, "waiting for %s", what)
 }
 
 // period is the time of an uninstallation: roles go while processes still end, so what they ask for then does not count.

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -31,14 +32,14 @@ func TestTheCommandsOfMigrateMdWork(t *testing.T) {
 	stop := runUpstream(t)
 	checkpoint := &vpav1.VerticalPodAutoscalerCheckpoint{}
 	checkpoint.Namespace, checkpoint.Name = "celvpa-quickstart", "web-app"
-	eventually(t, 3*time.Minute, "a checkpoint of upstream's", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "a checkpoint of upstream's", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, client.ObjectKeyFromObject(checkpoint), checkpoint)
 		return err == nil && checkpoint.Status.TotalSamplesCount > 0, client.IgnoreNotFound(err)
 	})
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	registered := func(url string) {
 		t.Helper()
-		eventually(t, 30*time.Second, "the webhook of "+url, func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "the webhook of "+url, func(ctx context.Context) (bool, error) {
 			err := cluster.Get(ctx, client.ObjectKey{Name: "vpa-webhook-config"}, config)
 			return err == nil && len(config.Webhooks) == 1 && strings.HasSuffix(*config.Webhooks[0].ClientConfig.URL, url), client.IgnoreNotFound(err)
 		})
@@ -65,7 +66,7 @@ func TestTheCommandsOfMigrateMdWork(t *testing.T) {
 		switch b.words {
 		case "recommender":
 			created := checkpoint.Status.LastUpdateTime
-			eventually(t, time.Minute, "celvpa to continue upstream's checkpoint", func(ctx context.Context) (bool, error) {
+			hang.Eventually(t, "celvpa to continue upstream's checkpoint", func(ctx context.Context) (bool, error) {
 				err := cluster.Get(ctx, client.ObjectKeyFromObject(checkpoint), checkpoint)
 				return err == nil && checkpoint.UID == uid && checkpoint.Status.LastUpdateTime.After(created.Time), err
 			})

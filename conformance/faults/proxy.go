@@ -100,7 +100,7 @@ func (p *Proxy) Outage() (end func() error, err error) {
 }
 
 // portTaken is how long something else may use the port after an outage.
-const portTaken = 10 * time.Second
+const portTaken = 5 * time.Minute
 
 // listen starts to serve, and returns the address with its port.
 func (p *Proxy) listen(address string) (string, error) {

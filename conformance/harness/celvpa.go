@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -40,16 +39,6 @@ const raceVariable = "CELVPA_RACE"
 // DetectsRaces reports whether Build is asked for that. Such a process takes several times the memory.
 func DetectsRaces() bool { return os.Getenv(raceVariable) != "" }
 
-// Patience is how long to wait for what celvpa does within limit on a machine with nothing else to do. Two
-// suites share two processors, each with dozens of tests side by side, or one with a race detector. At cycles
-// of 1.5 s an eviction may not be answered in time then, and its outcome is waited for for a minute.
-func Patience(limit time.Duration) time.Duration {
-	if DetectsRaces() {
-		return 6 * limit
-	}
-	return 4 * limit
-}
-
 // Build compiles celvpa from the working tree and returns the binary's path.
 func Build(ctx context.Context) (string, error) {
 	root, err := Root()
@@ -64,48 +53,26 @@ func Build(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", append(args, "-o", program, "./cmd/celvpa")...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), cgo)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building celvpa: %w\n%s", err, text)
-	}
-	return program, nil
+	return program, building(root, "celvpa", cmd)
 }
 
 // LocalWebhookArgs returns flags for free ports, with a webhook that API servers reach by host. On
-// loopback it listens only there.
+// loopback it listens only there. API servers wait as long as they may: a pod that a busy machine
+// reviews late is patched all the same.
 func LocalWebhookArgs(host string) (args []string, address string, err error) {
-	ports, err := freePorts(2)
+	if address, err = FreeAddress(); err != nil {
+		return nil, "", err
+	}
+	port, err := freePort("127.0.0.1")
 	if err != nil {
 		return nil, "", err
 	}
-	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	args = []string{"--address=" + address, fmt.Sprintf("--port=%d", ports[1]),
-		"--register-by-url", "--webhook-address=" + host, "--webhook-timeout-seconds=5"}
+	args = []string{"--address=" + address, fmt.Sprintf("--port=%d", port),
+		"--register-by-url", "--webhook-address=" + host, "--webhook-timeout-seconds=30"}
 	if host == "127.0.0.1" {
 		args = append(args, "--bind-address=127.0.0.1")
 	}
 	return args, address, nil
-}
-
-// FreeAddress returns an unused loopback address.
-func FreeAddress() (string, error) {
-	ports, err := freePorts(1)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("127.0.0.1:%d", ports[0]), nil
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("finding a free port: %w", err)
-		}
-		defer l.Close() // close all at the end, so that no port repeats
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // Start runs the program. Its JSON log goes to logFile, and each line to each.
@@ -135,9 +102,9 @@ func read(from io.Reader, each func(LogLine)) {
 }
 
 // WaitReady waits until /readyz answers OK.
-func (c *Celvpa) WaitReady(ctx context.Context, limit time.Duration) error {
+func (c *Celvpa) WaitReady(ctx context.Context) error {
 	last := errors.New("no answer yet")
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, limit, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, hung, true, func(context.Context) (bool, error) {
 		if err := c.Alive(); err != nil {
 			return false, err
 		}

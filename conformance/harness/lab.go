@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/procfs"
 	"k8s.io/client-go/discovery"
@@ -103,10 +102,7 @@ func launcher(ctx context.Context, name string) (*Lab, error) {
 	lab := &Lab{Name: name, program: filepath.Join(root, "bin", "lab", "lab")}
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "lab"), "-o", lab.program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building the lab launcher: %w\n%s", err, text)
-	}
-	return lab, nil
+	return lab, building(root, "the lab launcher", build)
 }
 
 // answers reports whether the API server of a kubeconfig listens.
@@ -115,7 +111,7 @@ func answers(kubeconfig string) bool {
 	if err != nil {
 		return false
 	}
-	config.Timeout = 10 * time.Second
+	config.Timeout = hung
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return false
@@ -178,6 +174,6 @@ func (l *Lab) command(ctx context.Context, verb string, flags ...string) *exec.C
 	cmd := exec.CommandContext(ctx, l.program, append(append(strings.Fields(verb), "-name", l.Name), flags...)...)
 	cmd.Dir = filepath.Dir(filepath.Dir(filepath.Dir(l.program)))
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 20 * time.Second
+	cmd.WaitDelay = hung
 	return cmd
 }

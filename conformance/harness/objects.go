@@ -100,7 +100,7 @@ func (c *Cluster) InstallCRDs(ctx context.Context, onlyMissing bool) error {
 
 // WaitEstablished waits until a CRD is served.
 func (c *Cluster) WaitEstablished(ctx context.Context, name string) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, hung, true, func(ctx context.Context) (bool, error) {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, &crd); err != nil {
 			return false, err

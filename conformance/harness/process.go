@@ -72,15 +72,19 @@ func (p *Process) Alive() error {
 	}
 }
 
+// hung is how long this package waits for what programs and API servers do before it calls that a hang. On a busy machine all of
+// it takes many times what it takes otherwise.
+const hung = 5 * time.Minute
+
 // Stop asks the process to end and waits; the error reports an unclean exit.
-func (p *Process) Stop(limit time.Duration) error {
+func (p *Process) Stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.exited:
 		return p.err
-	case <-time.After(limit):
+	case <-time.After(hung):
 		p.Kill()
-		return fmt.Errorf("%s did not stop within %s and was killed", filepath.Base(p.cmd.Path), limit)
+		return fmt.Errorf("%s did not stop within %s and was killed", filepath.Base(p.cmd.Path), hung)
 	}
 }
 

@@ -71,7 +71,7 @@ func StartPrometheus(ctx context.Context, dir string) (*Prometheus, error) {
 	if err := p.Start(); err != nil {
 		return nil, err
 	}
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, hung, true, func(context.Context) (bool, error) {
 		answer, err := http.Get(p.Address + "/-/ready")
 		if err != nil {
 			return false, nil
@@ -107,7 +107,7 @@ func (p *Prometheus) Stop() error {
 		return nil
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	kill := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
+	kill := time.AfterFunc(hung, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	err := p.cmd.Wait()
 	p.cmd = nil

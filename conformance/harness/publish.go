@@ -25,12 +25,11 @@ func OutsideAddress() (string, error) {
 	for _, one := range addresses {
 		prefix, err := netip.ParsePrefix(one.String())
 		if ip := prefix.Addr(); err == nil && ip.IsGlobalUnicast() { // neither loopback nor link-local
-			l, err := net.Listen("tcp", net.JoinHostPort(ip.String(), "0"))
+			port, err := freePort(ip.String())
 			if err != nil {
 				continue
 			}
-			defer l.Close()
-			return l.Addr().String(), nil
+			return netip.AddrPortFrom(ip, uint16(port)).String(), nil
 		}
 	}
 	return "", ErrNoOutsideAddress

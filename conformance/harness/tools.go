@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,8 +17,8 @@ func Tools(ctx context.Context) (string, error) {
 	for name, path := range map[string]string{"helm": "helm.sh/helm/v4/cmd/helm", "kubectl": "./kubectl"} {
 		build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "chart"), "-o", filepath.Join(folder, name), path)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if text, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("building %s: %w\n%s", name, err, text)
+		if err := building(root, name, build); err != nil {
+			return "", err
 		}
 	}
 	return folder, nil

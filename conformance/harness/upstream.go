@@ -27,8 +27,8 @@ func BuildUpstream(ctx context.Context, component string, out io.Writer) (string
 	cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "upstream", "programs"), "-o", program,
 		"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/"+component)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building upstream's %s: %w\n%s", component, err, text)
+	if err := building(root, "upstream's "+component, cmd); err != nil {
+		return "", err
 	}
 	fmt.Fprintf(out, "built %s\n", program)
 	return program, nil

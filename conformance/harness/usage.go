@@ -57,7 +57,7 @@ func (c *Cluster) ServeUsage(ctx context.Context, usage Usage) error {
 		}
 	}
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, hung, true, func(ctx context.Context) (bool, error) {
 		last = c.List(ctx, &metricsv1beta1.PodMetricsList{}, client.InNamespace(metav1.NamespaceDefault))
 		return last == nil, nil
 	})

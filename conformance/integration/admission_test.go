@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/admission"
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/webhook"
 )
@@ -28,7 +28,7 @@ import (
 // withoutCelvpa stops the shared celvpa, so that no webhook is called for VerticalPodAutoscalers.
 func withoutCelvpa(t *testing.T) {
 	t.Helper()
-	require.NoError(t, celvpa.Stop(20*time.Second))
+	require.NoError(t, celvpa.Stop())
 	unregister(t)
 }
 
@@ -49,11 +49,11 @@ func startWebhook(t *testing.T, ns string, flags ...string) {
 	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, one.Stop(20*time.Second))
+		require.NoError(t, one.Stop())
 		unregister(t)
 	})
-	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
-	eventually(t, 20*time.Second, "the webhook to be asked", func(ctx context.Context) (bool, error) {
+	require.NoError(t, one.WaitReady(t.Context()))
+	hang.Eventually(t, "the webhook to be asked", func(ctx context.Context) (bool, error) {
 		// No schema rule covers this.
 		err := cluster.Create(ctx, object(ns, "probe", "resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {cpu: 0.1m}}]}"), client.DryRunAll)
 		return slices.Equal(refusals(err), []string{"vpa-bounds/whole@spec.resourcePolicy.containerPolicies[0].minAllowed[cpu]"}), nil

@@ -3,9 +3,10 @@ package integration
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // withoutAdmission: no evictions, because new pods would not get their resources. Resizes continue.
@@ -20,7 +21,7 @@ func withoutAdmission(t *testing.T) {
 	// A pod that would have to be evicted stays.
 	recommendNow(t, ns, "resized", target("40", "200Mi"))
 	u.decided("evicted", "update/admission-down")
-	eventually(t, 20*time.Second, "a resize that is refused", func(context.Context) (bool, error) { return u.requests.of("resize", "resized") > 2, nil })
+	hang.Eventually(t, "a resize that is refused", func(context.Context) (bool, error) { return u.requests.of("resize", "resized") > 2, nil })
 	u.cycles(2)
 	same(t, ns, "evicted", evicted)
 	same(t, ns, "resized", resized)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/crds/emit"
 )
@@ -46,20 +47,20 @@ func theAdmissionPolicyStandsInForTheWebhook(t *testing.T) {
 		for _, p := range policies {
 			require.NoError(t, client.IgnoreNotFound(cluster.Delete(ctx, p)))
 		}
-		require.NoError(t, wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) { return inPlace(ctx) == nil, nil }))
+		require.NoError(t, wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, hang.Limit, true, func(ctx context.Context) (bool, error) { return inPlace(ctx) == nil, nil }))
 	})
 	for _, p := range policies {
 		require.NoError(t, cluster.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(p.DeepCopy()), client.FieldOwner("test")))
 	}
 	for _, name := range []string{emit.DenyPolicy, emit.WarnPolicy} {
 		var policy admissionregistrationv1.ValidatingAdmissionPolicy
-		eventually(t, 30*time.Second, "the types of "+name+" to be checked", func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "the types of "+name+" to be checked", func(ctx context.Context) (bool, error) {
 			err := cluster.Get(ctx, client.ObjectKey{Name: name}, &policy)
 			return policy.Status.TypeChecking != nil && policy.Status.ObservedGeneration == policy.Generation, err
 		})
 		require.Empty(t, policy.Status.TypeChecking.ExpressionWarnings, name)
 	}
-	eventually(t, 20*time.Second, "an object behind a gate to be refused", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "an object behind a gate to be refused", func(ctx context.Context) (bool, error) {
 		err := inPlace(ctx)
 		return err != nil && strings.Contains(err.Error(), "(rule vpa-gates/in-place)"), nil
 	})

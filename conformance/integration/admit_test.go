@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -170,7 +171,7 @@ func requireAdmitted(t *testing.T, ns, gates string, c admitted) {
 		return assert.ObjectsAreEqual(resourcesOf(&want), resourcesOf(&live)), nil
 	}
 	// Poll until all caches are in sync; a lasting difference is reported below.
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 15*time.Second, true, same); !wait.Interrupted(err) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, hang.Limit, true, same); !wait.Interrupted(err) {
 		require.NoError(t, err)
 	}
 	if c.refused != "" {

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -19,6 +20,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	certutil "k8s.io/client-go/util/cert"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -53,20 +55,23 @@ func attackable(t *testing.T) *attacked {
 	a.Process, err = harness.StartMeasured(filepath.Join(folder, "log"), program, "admission-controller", "--kubeconfig="+kubeconfig, "--address="+a.metrics, "--port="+port,
 		"--bind-address=127.0.0.1", "--register-webhook=false", "--client-ca-file="+cert, "--tls-cert-file="+cert, "--tls-private-key="+key, "--status-lease-name=attacked")
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = a.Stop(10 * time.Second) })
+	t.Cleanup(func() { _ = a.Stop() })
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(certPEM))
 	a.tls = &tls.Config{RootCAs: roots}
-	require.Eventually(t, func() bool { return a.honest() == nil }, 60*time.Second, 100*time.Millisecond, "the webhook never answered; see %s", a.LogFile)
+	hang.Eventually(t, "an answer of the webhook; see "+a.LogFile, func(context.Context) (bool, error) { return true, a.honest() })
 	return a
 }
 
 const honestReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"honest","kind":{"version":"v1","kind":"Pod"},
 "requestKind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},"namespace":"default","name":"p","operation":"CREATE","object":%s}}`
 
+// patience is how long an honest review may take: what once kept others waiting did so for longer.
+const patience = 25 * time.Second
+
 // client returns a client with connections of its own.
 func (a *attacked) client() *http.Client {
-	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: a.tls.Clone()}}
+	return &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: a.tls.Clone()}}
 }
 
 // honest sends a review of an ordinary pod, as an API server does.
@@ -77,7 +82,7 @@ func (a *attacked) honest() error {
 }
 
 func (a *attacked) ask(c *http.Client, pod string) error {
-	resp, err := c.Post("https://"+a.address+"/?timeout=5s", "application/json", strings.NewReader(fmt.Sprintf(honestReview, pod)))
+	resp, err := c.Post("https://"+a.address+"/?timeout=25s", "application/json", strings.NewReader(fmt.Sprintf(honestReview, pod)))
 	if err != nil {
 		return err
 	}

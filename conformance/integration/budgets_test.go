@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -101,7 +102,7 @@ func aRolloutKeepsToItsBudget(t *testing.T) {
 	for app, w := range workloads {
 		watchedOver(t, ns, app, "{targetRef: {apiVersion: "+w.apiVersion+", kind: "+w.kind+", name: "+app+"}, updatePolicy: {updateMode: Recreate}}", target("200m", "200Mi"))
 	}
-	u := startUpdater(t, ns, "--updater-interval=3s") // of which none ends before all is answered
+	u := startUpdater(t, ns)
 	for app, w := range workloads {
 		become(t, ns, app, w.pods, "200m/- 200Mi/-")
 		replaced(t, ns, app, before[app])
@@ -110,7 +111,7 @@ func aRolloutKeepsToItsBudget(t *testing.T) {
 	for app, w := range workloads {
 		require.Equal(t, w.least, least(app), app)
 		require.Equal(t, w.pods, u.requests.of("eviction", app), "each pod of %s is evicted once", app)
-		require.Equal(t, w.pods, u.counted("vpa_updater_evicted_pods_total", `vpa_name="`+app+`"`, `vpa_namespace="`+ns+`"`, `update_mode="Recreate"`))
+		u.hasCounted(w.pods, "vpa_updater_evicted_pods_total", `vpa_name="`+app+`"`, `vpa_namespace="`+ns+`"`, `update_mode="Recreate"`)
 	}
 }
 
@@ -121,11 +122,12 @@ func aPodDisruptionBudgetOfZero(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "keep-all"}, Spec: policyv1.PodDisruptionBudgetSpec{
 		MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
 	create(t, budget)
-	eventually(t, 20*time.Second, "the budget to be counted", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the budget to be counted", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, keyOf(budget), budget)
 		return budget.Status.ExpectedPods == 3, err
 	})
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	began := time.Now()
 	u := startUpdater(t, ns)
 	requireEvent(t, ns, "EvictionRefused", "keep-all")
 	u.decided("web", "update/disruption-budget")
@@ -135,7 +137,8 @@ func aPodDisruptionBudgetOfZero(t *testing.T) {
 	}
 	require.Positive(t, u.counted("vpa_updater_failed_eviction_attempts_total", `reason="EvictionError"`, `vpa_name="web"`))
 	require.Zero(t, u.counted("vpa_updater_evicted_pods_total"))
-	require.Equal(t, 1, u.requests.of("eviction", "web"), "once a minute at first")
+	require.Positive(t, u.requests.of("eviction", "web"))
+	require.LessOrEqual(t, u.requests.of("eviction", "web"), tries(began), "once a minute at first")
 }
 
 // podsThatComeBackUnchanged: the webhook does not serve this namespace, so replacement pods keep
@@ -150,7 +153,7 @@ func podsThatComeBackUnchanged(t *testing.T) {
 		require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "web"}, v))
 		return condition(v, "UpdatesHaveNoEffect")
 	}
-	eventually(t, 40*time.Second, "the condition", func(context.Context) (bool, error) { return noEffect() != nil, nil })
+	hang.Eventually(t, "the condition", func(context.Context) (bool, error) { return noEffect() != nil, nil })
 	require.Equal(t, corev1.ConditionTrue, noEffect().Status)
 	require.Equal(t, "update/successors-unchanged", noEffect().Reason)
 	require.Contains(t, noEffect().Message, "replacement pods of Deployment web keep the resources of the evicted ones")
@@ -162,7 +165,7 @@ func podsThatComeBackUnchanged(t *testing.T) {
 	require.LessOrEqual(t, sent, 5, "three, and those that were under way when the third came back")
 
 	setMode(t, ns, "web", "Off")
-	eventually(t, 20*time.Second, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
+	hang.Eventually(t, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
 }
 
 // forgotten is a namespace that the webhook does not serve.
@@ -175,7 +178,7 @@ func podsOfACustomOwner(t *testing.T) {
 	require.NoError(t, client.IgnoreAlreadyExists(cluster.Create(t.Context(), rolloutCRD())))
 	require.NoError(t, cluster.WaitEstablished(t.Context(), rolloutCRD().Name))
 	owner := &unstructured.Unstructured{}
-	eventually(t, 20*time.Second, "the kind Rollout", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the kind Rollout", func(ctx context.Context) (bool, error) {
 		owner.Object = map[string]any{"apiVersion": "example.com/v1", "kind": "Rollout",
 			"metadata": map[string]any{"namespace": ns, "name": "web"}, "spec": map[string]any{"replicas": int64(4)}}
 		return cluster.Create(ctx, owner) == nil, nil
@@ -191,7 +194,7 @@ func podsOfACustomOwner(t *testing.T) {
 	least := fewestOf(t, ns)
 	watchedOver(t, ns, "web", "{targetRef: {apiVersion: example.com/v1, kind: Rollout, name: web}, updatePolicy: {updateMode: Recreate}}", target("200m", "200Mi"))
 	u := startUpdater(t, ns)
-	eventually(t, 40*time.Second, "two pods evicted", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) <= 2, nil })
+	hang.Eventually(t, "two pods evicted", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) <= 2, nil })
 	u.cycles(3)
 	require.Len(t, podsOf(t, ns, "web"), 2)
 	require.Equal(t, 2, least("web"))

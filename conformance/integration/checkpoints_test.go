@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -85,11 +85,11 @@ func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 	require.Equal(t, before, versions(t, ns, changing...))
 
 	recommended(t, ns, "busy")
-	eventually(t, 30*time.Second, "the first checkpoint", func(context.Context) (bool, error) {
+	hang.Eventually(t, "the first checkpoint", func(context.Context) (bool, error) {
 		return versions(t, ns)["VerticalPodAutoscalerCheckpoint busy-app"] != "", nil
 	})
 	first := versions(t, ns)
-	eventually(t, 60*time.Second, "samples to be written down", func(context.Context) (bool, error) {
+	hang.Eventually(t, "samples to be written down", func(context.Context) (bool, error) {
 		now := versions(t, ns)
 		for _, what := range changing[:2] {
 			if now[what] == first[what] {
@@ -116,7 +116,7 @@ func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 	goes(t, ns, "doomed-app")
 	goes(t, ns, "two-side")
 	require.Contains(t, targets(t, ns, "two", 1), "app")
-	eventually(t, 30*time.Second, "no checkpoint of a VPA that is gone", func(context.Context) (bool, error) {
+	hang.Eventually(t, "no checkpoint of a VPA that is gone", func(context.Context) (bool, error) {
 		for what := range versions(t, ns) {
 			if containsText(what, "brief-") {
 				return false, nil

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -38,14 +38,14 @@ func theFirstPodOfACustomKindIsChanged(t *testing.T) {
 	}
 	create(t, object(ns, "last", `updatePolicy: {updateMode: Initial}`))
 	ear := newListener(t)
-	eventually(t, 10*time.Second, "the webhook to know of the last VPA, and so of those before", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the webhook to know of the last VPA, and so of those before", func(ctx context.Context) (bool, error) {
 		err := ear.Create(ctx, object(ns, "probe", ""), client.DryRunAll)
 		return len(ear.warnings()) > 0, err
 	})
 
 	mill := func(name string) metav1.OwnerReference {
 		m := &unstructured.Unstructured{}
-		eventually(t, 10*time.Second, "the kind Mill", func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "the kind Mill", func(ctx context.Context) (bool, error) {
 			m.Object = map[string]any{"apiVersion": "wind.example.com/v1", "kind": "Mill",
 				"metadata": map[string]any{"namespace": ns, "name": name}, "spec": map[string]any{"replicas": int64(1)}}
 			return cluster.Create(ctx, m) == nil, nil
@@ -70,7 +70,7 @@ func theFirstPodOfACustomKindIsChanged(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "above-1", OwnerReferences: []metav1.OwnerReference{mill("above")}},
 		Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](1), Selector: of.Spec.Selector, Template: of.Spec.Template},
 	})
-	eventually(t, 15*time.Second, "a pod of the ReplicaSet", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "a pod of the ReplicaSet", func(ctx context.Context) (bool, error) {
 		var list corev1.PodList
 		if err := cluster.List(ctx, &list, client.InNamespace(ns), client.MatchingLabels{"app": "above"}); err != nil || len(list.Items) == 0 {
 			return false, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -42,7 +42,7 @@ func rolloutCRD() *apiextensionsv1.CustomResourceDefinition {
 func rolledOut(t *testing.T, ns string) {
 	t.Helper()
 	var owner *unstructured.Unstructured
-	eventually(t, 20*time.Second, "the kind Rollout", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the kind Rollout", func(ctx context.Context) (bool, error) {
 		owner = &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Rollout",
 			"metadata": map[string]any{"namespace": ns, "name": "web"},
@@ -77,7 +77,7 @@ func aCustomControllerIsFollowedToItsPods(t *testing.T) {
 	v = recommended(t, ns, "web")
 	require.Nil(t, condition(v, vpav1.ConfigUnsupported))
 	recommended(t, ns, "older") // the API server has another version of the same kind
-	eventually(t, 60*time.Second, "the pods resized", func(context.Context) (bool, error) {
+	hang.Eventually(t, "the pods resized", func(context.Context) (bool, error) {
 		for uid, p := range pods(t, ns) {
 			if _, same := before[uid]; !same || p.Spec.Containers[0].Resources.Requests.Cpu().Cmp(steadyCPU) != 0 {
 				return false, nil
@@ -85,7 +85,7 @@ func aCustomControllerIsFollowedToItsPods(t *testing.T) {
 		}
 		return true, nil
 	})
-	eventually(t, 20*time.Second, "the ReplicaSet below to be refused as a target", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the ReplicaSet below to be refused as a target", func(ctx context.Context) (bool, error) {
 		var b vpav1.VerticalPodAutoscaler
 		err := cluster.Get(ctx, keyOf(below), &b)
 		c := condition(&b, vpav1.ConfigUnsupported)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/inspect"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -106,16 +106,16 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	for i := range processes {
 		address, err := harness.FreeAddress()
 		require.NoError(t, err)
-		processes[i], err = harness.Start(program, address, filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + a.kubeconfig(t), "--address=" + address,
-			"--explain-address=" + addresses[i], "--vpa-object-namespace=" + ns, "--recommender-name=" + ns, "--recommender-interval=1s",
-			"--leader-elect", "--leader-elect-resource-namespace=" + system, "--leader-elect-resource-name=it-explain"}, log.Add)
+		processes[i], err = harness.Start(program, address, filepath.Join(t.TempDir(), "log"), append(leading, "recommender", "--kubeconfig="+a.kubeconfig(t), "--address="+address,
+			"--explain-address="+addresses[i], "--vpa-object-namespace="+ns, "--recommender-name="+ns, "--recommender-interval=1s",
+			"--leader-elect-resource-namespace="+system, "--leader-elect-resource-name=it-explain"), log.Add)
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, processes[i].Stop(20*time.Second)) })
+		t.Cleanup(func() { require.NoError(t, processes[i].Stop()) })
 	}
 	bound(t, "it-explain-leader", system, []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: harness.Audited, Name: a.Name}})
 	for _, p := range processes {
-		require.NoError(t, p.WaitReady(t.Context(), 30*time.Second))
+		require.NoError(t, p.WaitReady(t.Context()))
 	}
 
 	config := rest.CopyConfig(cluster.Config)
@@ -131,7 +131,7 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	says := func(name string, unknown ...string) {
 		t.Helper()
 		var got *ask.Result
-		eventually(t, 30*time.Second, "an answer about "+name, func(context.Context) (bool, error) {
+		hang.Eventually(t, "an answer about "+name, func(context.Context) (bool, error) {
 			got = asks(in, name)
 			if len(got.Unknown) != len(unknown) {
 				return false, nil
@@ -166,7 +166,7 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	var got *ask.Result
 	answered := func() {
 		t.Helper()
-		eventually(t, 30*time.Second, "the answer of the one that leads", func(context.Context) (bool, error) {
+		hang.Eventually(t, "the answer of the one that leads", func(context.Context) (bool, error) {
 			got = asks(in, "web")
 			return got.Recommender != nil && got.Recommender.Known, nil
 		})
@@ -187,7 +187,7 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	says("wbe", "there is no VerticalPodAutoscaler it-explain/wbe", "there is no VerticalPodAutoscaler it-explain/wbe")
 
 	// Straight at the process: a token for API servers is refused there, and one for it by API servers.
-	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: hang.Limit}
 	get := func(url, token string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)
@@ -210,9 +210,9 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 
 	// One process on its own, which then goes away.
 	require.NoError(t, cluster.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "recommender-0"}}))
-	require.NoError(t, processes[0].Stop(20*time.Second))
+	require.NoError(t, processes[0].Stop())
 	answered()
-	require.NoError(t, processes[1].Stop(20*time.Second))
+	require.NoError(t, processes[1].Stop())
 	says("web", "Service it-explain-system/recommender-1, pod recommender-1: the API server does not reach it: ")
 	neverForbidden(t, log.Lines())
 }
@@ -236,10 +236,10 @@ func TestOneProcessExplainsAllItsParts(t *testing.T) {
 		"--vpa-object-namespace="+ns, "--recommender-name="+ns, "--recommender-interval=1s", "--register-webhook=false", "--webhook-probe-interval=0",
 		"--admission-controller-status-lease-namespace="+ns, "--status-lease-namespace="+ns), nil)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, one.Stop(20*time.Second)) })
-	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+	t.Cleanup(func() { require.NoError(t, one.Stop()) })
+	require.NoError(t, one.WaitReady(t.Context()))
 	require.NoError(t, cluster.Publish(t.Context(), ns, "celvpa", inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"}))
-	eventually(t, 30*time.Second, "the answer of all parts", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the answer of all parts", func(ctx context.Context) (bool, error) {
 		got, err := ask.VPA(ctx, ask.Options{Config: cluster.Config, Namespace: ns}, ns, "web")
 		if err != nil || len(got.Unknown) > 0 {
 			return false, err

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -47,9 +47,9 @@ func aProcessThatMayReadNothingStopsWhenAskedTo(t *testing.T) {
 		defer answer.Body.Close()
 		return answer.StatusCode
 	}
-	eventually(t, 20*time.Second, "its address", func(context.Context) (bool, error) { return status("/healthz") == http.StatusOK, nil })
+	hang.Eventually(t, "its address", func(context.Context) (bool, error) { return status("/healthz") == http.StatusOK, nil })
 	require.Equal(t, http.StatusInternalServerError, status("/readyz"))
-	require.NoError(t, one.Stop(5*time.Second))
+	require.NoError(t, one.Stop())
 }
 
 // neverForbidden requires that the whole log has no forbidden request.
@@ -70,7 +70,7 @@ func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 	custom.Spec.Recommenders = v.Spec.Recommenders
 	create(t, steady(ns, "web", 1), v)
 	a.asksForACustomKind(t, custom)
-	flags := []string{"--kubeconfig=" + a.kubeconfig(t), "--leader-elect", "--leader-elect-resource-name=" + ns, "--leader-elect-resource-namespace=" + ns, "--recommender-name=" + ns}
+	flags := append(leading, "--kubeconfig="+a.kubeconfig(t), "--leader-elect-resource-name="+ns, "--leader-elect-resource-namespace="+ns, "--recommender-name="+ns)
 	r := startRecommender(t, ns, append(flags, "--vpa-object-namespace=", "--checkpoints-gc-interval=1h")...)
 	recommended(t, ns, "web")
 	checkpoints := func(ctx context.Context) int {
@@ -78,13 +78,13 @@ func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 		require.NoError(t, cluster.List(ctx, list, client.InNamespace(ns)))
 		return len(list.Items)
 	}
-	eventually(t, 60*time.Second, "a checkpoint", func(ctx context.Context) (bool, error) { return checkpoints(ctx) > 0, nil })
+	hang.Eventually(t, "a checkpoint", func(ctx context.Context) (bool, error) { return checkpoints(ctx) > 0, nil })
 	r.stop()
 	neverForbidden(t, r.Lines())
 
 	require.NoError(t, cluster.Delete(t.Context(), v))
 	r = startRecommender(t, ns, flags...) // for this namespace only: others' checkpoints are not for this test to delete
-	eventually(t, 60*time.Second, "the end of the checkpoint", func(ctx context.Context) (bool, error) { return checkpoints(ctx) == 0, nil })
+	hang.Eventually(t, "the end of the checkpoint", func(ctx context.Context) (bool, error) { return checkpoints(ctx) == 0, nil })
 	a.usesAllItMay(t, map[string]string{
 		"patch events":                "an event about who leads that is repeated is counted up",
 		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is reported by events",
@@ -121,12 +121,12 @@ func aNamespaceWithoutPermissionStopsNoOther(t *testing.T) {
 	}
 	r := startRecommender(t, allowed, "--kubeconfig="+a.kubeconfig(t), "--recommender-name="+allowed, "--vpa-object-namespace=", "--checkpoints-gc-interval=1h")
 	recommended(t, allowed, "web")
-	eventually(t, 60*time.Second, "a line about the other namespace", func(context.Context) (bool, error) {
+	hang.Eventually(t, "a line about the other namespace", func(context.Context) (bool, error) {
 		return r.says("cannot write the status; retrying in each cycle", `cannot patch resource "verticalpodautoscalers/status" in API group "autoscaling.k8s.io" in the namespace "`+forbidden+`"`), nil
 	})
 	require.Zero(t, r.value("celvpa_recommender_panics_total"))
 	r.stopped = true // its writes failed, as they had to
-	require.NoError(t, r.Stop(20*time.Second))
+	require.NoError(t, r.Stop())
 }
 
 // TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds runs the admission controller with the
@@ -142,9 +142,9 @@ func TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds(t *testing.T) {
 	load := createPods(t, ns)
 	load.more(t, 20)
 	require.NoError(t, load.end())
-	require.Zero(t, load.created.Load()-load.patched.Load(), "all are patched")
+	require.Equal(t, load.counts().created, load.counts().patched, "all are patched")
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "it-permissions"}}
-	eventually(t, 20*time.Second, "the status lease", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the status lease", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, keyOf(lease), lease)
 		return err == nil && lease.Spec.RenewTime != nil, client.IgnoreNotFound(err)
 	})

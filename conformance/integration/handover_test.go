@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -79,7 +80,7 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 		require.NoError(t, err)
 		one, err := harness.Launch(upstream, address, logOf(t, ns+"-upstream"), recommenderFlags(ns, address), nil)
 		require.NoError(t, err)
-		return address, func() { _ = one.Stop(20 * time.Second) } // it knows no stop but by signal
+		return address, func() { _ = one.Stop() } // it knows no stop but by signal
 	}
 	byCelvpa := func(t *testing.T) (address string, stop func()) {
 		r := startRecommender(t, ns, upstreamsStart)
@@ -109,10 +110,15 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 				recommended(t, ns, "live")
 				seen = targetsOf(t, ns, "live")
 			}
-			eventually(t, 60*time.Second, "history that goes on", func(ctx context.Context) (bool, error) {
+			hang.Eventually(t, "history that goes on", func(ctx context.Context) (bool, error) {
 				var c vpav1.VerticalPodAutoscalerCheckpoint
 				err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "live-app"}, &c)
 				live = c.Status
+				for name := range stored { // upstream may need some cycles for all
+					if now := readCheckpoint(t, ns, name); !turn.sparing && now.LastUpdateTime.Equal(ptr.To(writtenAt[name])) {
+						return false, nil
+					}
+				}
 				return live.TotalSamplesCount > last.TotalSamplesCount && harness.Metric(address, cyclesOf) >= 3, client.IgnoreNotFound(err)
 			})
 			if i > 0 {

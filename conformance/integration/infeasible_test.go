@@ -3,10 +3,11 @@ package integration
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // The second half of AEP-8818's test plan: infeasible resizes are not sent again. No node of the
@@ -38,7 +39,7 @@ func tooBig(t *testing.T, ns string) *anUpdater {
 // refusedAsInfeasible waits for a number of resizes that were refused because of the node's size.
 func (u *anUpdater) refusedAsInfeasible(times int) {
 	u.t.Helper()
-	eventually(u.t, 20*time.Second, "the API server's refusal", func(context.Context) (bool, error) {
+	hang.Eventually(u.t, "the API server's refusal", func(context.Context) (bool, error) {
 		return u.counted(infeasibleAttempts, asInfeasible) == times, nil
 	})
 	require.Equal(u.t, times, u.requests.of("resize", "web"))
@@ -48,7 +49,7 @@ func (u *anUpdater) refusedAsInfeasible(times int) {
 func (u *anUpdater) skips(more int) {
 	u.t.Helper()
 	sent, until := u.requests.of("resize", "web"), u.counted(infeasibleSkips, `vpa_name="web"`)+more
-	eventually(u.t, 20*time.Second, "the pod to be left out", func(context.Context) (bool, error) {
+	hang.Eventually(u.t, "the pod to be left out", func(context.Context) (bool, error) {
 		return u.counted(infeasibleSkips, `vpa_name="web"`) >= until, nil
 	})
 	require.Equal(u.t, sent, u.requests.of("resize", "web"))
@@ -120,7 +121,7 @@ func successfulUpdateClearsStoredAttempt(t *testing.T) {
 	become(t, ns, "web", 1, "300m/- 300Mi/-")
 	require.Equal(t, 2, u.requests.of("resize", "web"))
 	recommendNow(t, ns, "web", target("40", "300Mi"))
-	eventually(t, 20*time.Second, "another try", func(context.Context) (bool, error) { return u.requests.of("resize", "web") == 3, nil })
+	hang.Eventually(t, "another try", func(context.Context) (bool, error) { return u.requests.of("resize", "web") == 3, nil })
 	u.skips(2)
 }
 
@@ -128,7 +129,7 @@ func successfulUpdateClearsStoredAttempt(t *testing.T) {
 func oneRetryAfterARestart(t *testing.T) {
 	ns := namespace(t, "up-restart")
 	first := tooBig(t, ns)
-	require.NoError(t, first.Stop(20*time.Second))
+	require.NoError(t, first.Stop())
 	second := startUpdater(t, ns)
 	second.refusedAsInfeasible(1)
 	second.skips(2)

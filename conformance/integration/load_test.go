@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -28,11 +27,47 @@ type creations struct {
 	connection *harness.Cluster
 	template   *corev1.Pod
 
-	created, patched, failed atomic.Int64
-	mu                       sync.Mutex
-	first                    error // that was met
-	stop                     context.CancelFunc
-	done                     sync.WaitGroup
+	mu    sync.Mutex
+	made  counts
+	late  counts // of those that began after the last mark
+	marks int
+	first error // that was met
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+}
+
+// counts are of pods.
+type counts struct{ created, patched, failed int64 }
+
+func (c *counts) add(patched bool, err error) {
+	c.created++
+	if patched {
+		c.patched++
+	}
+	if err != nil {
+		c.failed++
+	}
+}
+
+// counts are those of all pods so far.
+func (l *creations) counts() counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.made
+}
+
+// mark forgets the counts of the pods since the last mark.
+func (l *creations) mark() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.marks, l.late = l.marks+1, counts{}
+}
+
+// sinceMark are the counts of the pods whose creation began after the mark.
+func (l *creations) sinceMark() counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.late
 }
 
 // createPods starts to create pods of a StatefulSet without replicas, whose VPA has a
@@ -60,7 +95,7 @@ func createPods(t *testing.T, ns string) *creations {
 			{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: owner.UID, Controller: ptr.To(true)}}},
 		Spec: corev1.PodSpec{Containers: containers},
 	}}
-	eventually(t, 20*time.Second, "pods to be patched", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "pods to be patched", func(ctx context.Context) (bool, error) {
 		patched, err := l.one(ctx)
 		return patched, err
 	})
@@ -69,7 +104,11 @@ func createPods(t *testing.T, ns string) *creations {
 	for range 3 {
 		l.done.Go(func() {
 			for ctx.Err() == nil {
-				l.count(l.one(context.WithoutCancel(ctx)))
+				l.mu.Lock()
+				marks := l.marks
+				l.mu.Unlock()
+				patched, err := l.one(context.WithoutCancel(ctx))
+				l.count(marks, patched, err)
 			}
 		})
 	}
@@ -86,26 +125,23 @@ func (l *creations) one(ctx context.Context) (patched bool, err error) {
 	return pod.Annotations["vpaUpdates"] != "", err
 }
 
-func (l *creations) count(patched bool, err error) {
-	l.created.Add(1)
-	if patched {
-		l.patched.Add(1)
+func (l *creations) count(marks int, patched bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.made.add(patched, err)
+	if marks == l.marks {
+		l.late.add(patched, err)
 	}
-	if err != nil {
-		l.failed.Add(1)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.first == nil {
-			l.first = err
-		}
+	if err != nil && l.first == nil {
+		l.first = err
 	}
 }
 
 // more waits until n more pods have been created.
 func (l *creations) more(t *testing.T, n int64) {
 	t.Helper()
-	from := l.created.Load()
-	eventually(t, 15*time.Second, fmt.Sprintf("%d pods", n), func(context.Context) (bool, error) { return l.created.Load() >= from+n, nil })
+	from := l.counts().created
+	hang.Eventually(t, fmt.Sprintf("%d pods", n), func(context.Context) (bool, error) { return l.counts().created >= from+n, nil })
 }
 
 // end stops and returns the first error.
@@ -128,32 +164,33 @@ func TestAKilledCelvpaStopsNoPod(t *testing.T) {
 	start := func() *harness.Celvpa {
 		one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
 		require.NoError(t, err)
-		require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+		require.NoError(t, one.WaitReady(t.Context()))
 		return one
 	}
 	one := start()
 	t.Cleanup(func() { unregister(t) })
 	load := createPods(t, ns)
 	load.more(t, 100)
-	require.Equal(t, load.created.Load(), load.patched.Load()+load.failed.Load())
+	before := load.counts()
+	require.Equal(t, before.created, before.patched+before.failed)
 
 	one.Kill()
-	killed := load.created.Load()
 	load.more(t, 100)
-	alone := load.created.Load() - load.patched.Load()
-	require.Positive(t, alone, "pods are created without it")
+	gone := load.counts()
+	require.Positive(t, gone.created-gone.patched, "pods are created without it")
 
 	// Every pod created after the new process is ready is patched, the first one included.
 	two := start()
-	t.Cleanup(func() { require.NoError(t, two.Stop(20*time.Second)) })
+	t.Cleanup(func() { require.NoError(t, two.Stop()) })
 	for i := range 50 {
 		patched, err := load.one(t.Context())
 		require.NoError(t, err)
 		require.True(t, patched, "review %d after it was ready", i)
 	}
-	before := load.created.Load() - load.patched.Load()
+	load.mark()
 	load.more(t, 200)
 	require.NoError(t, load.end(), "every creation succeeds")
-	require.LessOrEqual(t, load.created.Load()-load.patched.Load()-before, int64(0), "all are patched")
-	t.Logf("%d pods before it was killed; %d in all, of which %d unpatched while it was gone; none refused", killed, load.created.Load(), before)
+	require.Equal(t, load.sinceMark().created, load.sinceMark().patched, "all are patched")
+	all := load.counts()
+	t.Logf("%d pods before it was killed; %d in all, of which %d unpatched while it was gone; none refused", before.created, all.created, all.created-all.patched)
 }

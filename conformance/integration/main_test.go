@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/celvpa/celvpa/conformance/harness"
@@ -25,6 +28,9 @@ var (
 	program    string
 	upstream   string // its recommender
 	celvpa     *harness.Celvpa
+
+	usageOfPods   *harness.Annotated
+	metricsServer map[string]any // the Service of the lab's metrics-server, whose place usageOfPods takes
 )
 
 // labName is the lab of these tests; parallel runs need different names.
@@ -42,7 +48,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("integration: not run with -short, because it needs a lab; use make test-lab")
 		os.Exit(0)
 	}
-	harness.AtLeastParallel(8)
+	harness.AtLeastParallel(12)
 	code, err := withLab(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
@@ -67,7 +73,7 @@ func withLab(m *testing.M) (code int, err error) {
 	kubeconfig = lab.Kubeconfig
 	defer func() {
 		if celvpa != nil {
-			_ = celvpa.Stop(20 * time.Second)
+			_ = celvpa.Stop()
 		}
 		if downErr := lab.Down(ctx, os.Stdout); downErr != nil {
 			fmt.Fprintln(os.Stderr, "integration:", downErr)
@@ -83,11 +89,31 @@ func withLab(m *testing.M) (code int, err error) {
 	if err := cluster.InstallCRDs(ctx, false); err != nil {
 		return 1, err
 	}
+	if usageOfPods, err = cluster.NewAnnotated(ctx); err != nil {
+		return 1, err
+	}
+	api := &unstructured.Unstructured{}
+	api.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+	if err := cluster.Get(ctx, client.ObjectKey{Name: "v1beta1.metrics.k8s.io"}, api); err != nil {
+		return 1, err
+	}
+	if metricsServer, _, err = unstructured.NestedMap(api.Object, "spec", "service"); err != nil {
+		return 1, err
+	}
+	if err := cluster.ServeUsage(ctx, usageOfPods.Usage); err != nil {
+		return 1, err
+	}
 	if err := startCelvpa(ctx); err != nil {
 		return 1, err
 	}
-	return m.Run(), nil
+	if code = m.Run(); code != 0 {
+		fmt.Fprintln(os.Stderr, "integration: the log of the shared celvpa is", celvpa.LogFile)
+	}
+	return code, nil
 }
+
+// leading are flags of a process that leads until it is stopped, and then gives the lead back: a busy machine costs it no lead.
+var leading = []string{"--leader-elect=true", "--leader-elect-lease-duration=10m", "--leader-elect-renew-deadline=5m"}
 
 // startCelvpa starts `celvpa run` with short intervals and leader election, for namespaces that
 // begin with "it-".
@@ -100,11 +126,15 @@ func startCelvpa(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args = append([]string{"run", "--kubeconfig=" + kubeconfig, "--recommender-interval=2s", "--updater-interval=2s",
-		"--leader-elect", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces=" + strings.Join(append(ownRecommender, "it-ignored", "it-live"), ",")}, args...)
+	interval, err := harness.Pace(ctx, kubeconfig, 4*time.Second)
+	if err != nil {
+		return err
+	}
+	args = append(append(leading, args...), "run", "--kubeconfig="+kubeconfig, "--recommender-interval=2s", "--updater-interval="+interval.String(),
+		"--admission-controller-status-lease-timeout=10m", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces="+strings.Join(append(ownRecommender, "it-ignored", "it-live"), ","))
 	celvpa, err = harness.Start(program, address, filepath.Join(root, "bin", "integration", "celvpa.log"), args, nil)
 	if err != nil {
 		return err
 	}
-	return celvpa.WaitReady(ctx, 30*time.Second)
+	return celvpa.WaitReady(ctx)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -161,7 +161,7 @@ func seen(t *testing.T, ns string) {
 	probe := namespace(t, ns+"-seen")
 	limitRange(t, probe, "last", "[{type: Container, max: {cpu: 500m}}]")
 	w := newWorkload(t, probe, "last", "", "containerRecommendations: [{containerName: a, target: {cpu: 1}}]")
-	eventually(t, 20*time.Second, "the webhook to know of all objects in "+ns, func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the webhook to know of all objects in "+ns, func(ctx context.Context) (bool, error) {
 		p := w.pod(t, "containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {cpu: 100m}}}]")
 		err := cluster.Create(ctx, p, client.DryRunAll)
 		return err == nil && p.Spec.Containers[0].Resources.Requests.Cpu().Equal(resource.MustParse("500m")), err

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -76,7 +76,7 @@ func whatGetsInTheWayIsWarnedAbout(t *testing.T) {
 		"spec.targetRef: HorizontalPodAutoscaler web scales the same target on cpu, so the two work against each other; remove cpu from controlledResources, or scale on another metric (rule vpa-neighbours/hpa-scales-on)",
 		"spec.targetRef: VerticalPodAutoscaler first has the same target; only the oldest changes the pods (rule vpa-neighbours/other-vpa)",
 	}
-	eventually(t, 20*time.Second, "the webhook to know of all three", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the webhook to know of all three", func(ctx context.Context) (bool, error) {
 		err := ear.Create(ctx, second.DeepCopy(), client.DryRunAll)
 		return slices.Equal(ear.warnings(), want), err
 	})
@@ -100,7 +100,7 @@ func aTargetThatDoesNotExistIsReported(t *testing.T) {
 	unknown.Spec.TargetRef = crossVersion("elsewhere.example.com/v1", "Stranger", "web")
 	create(t, owned, unknown)
 	says := func(name, message string) {
-		eventually(t, 20*time.Second, "condition ConfigUnsupported on "+name, func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "condition ConfigUnsupported on "+name, func(ctx context.Context) (bool, error) {
 			var v vpav1.VerticalPodAutoscaler
 			if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &v); err != nil {
 				return false, err
@@ -128,7 +128,7 @@ func ignoredNamespacesAreNotServed(t *testing.T) {
 	create(t, ignored)
 	served := namespace(t, "it-served")
 	create(t, vpa(served, "web", vpav1.UpdateModeOff))
-	eventually(t, 20*time.Second, "a status on the served VPA", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "a status on the served VPA", func(ctx context.Context) (bool, error) {
 		var v vpav1.VerticalPodAutoscaler
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: served, Name: "web"}, &v)
 		return len(v.Status.Conditions) > 0, err

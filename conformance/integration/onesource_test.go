@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // oneRuleFileChangesTheWebhookAndTheAPIServer: the webhook reloads the file, and the API server
@@ -24,7 +25,7 @@ func oneRuleFileChangesTheWebhookAndTheAPIServer(t *testing.T) {
 	const refused = "vpa-object/min-replicas-positive@spec.updatePolicy.minReplicas"
 	answers := func(ns, from string, replicas string, want ...string) {
 		t.Helper()
-		eventually(t, 20*time.Second, from+" to answer by the rules in the file", func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, from+" to answer by the rules in the file", func(ctx context.Context) (bool, error) {
 			err := cluster.Create(ctx, object(ns, "tried", "updatePolicy: {updateMode: 'Off', minReplicas: "+replicas+"}"), client.DryRunAll)
 			byWebhook := err != nil && strings.Contains(err.Error(), "admission webhook")
 			return slices.Equal(refusals(err), want) && (err == nil || byWebhook == (ns == served)), nil

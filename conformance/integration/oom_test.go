@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/recommender/oom"
 )
@@ -66,7 +67,7 @@ func TestContainersThatRanOutOfMemoryAreNoticed(t *testing.T) {
 	var got []model.OOM
 	drained := func(what string, count int) {
 		t.Helper()
-		eventually(t, 20*time.Second, what, func(context.Context) (bool, error) {
+		hang.Eventually(t, what, func(context.Context) (bool, error) {
 			got = append(got, observer.Drain()...)
 			return len(got) == count, nil
 		})
@@ -116,7 +117,7 @@ func TestContainersThatRanOutOfMemoryAreNoticed(t *testing.T) {
 	late := oom.NewObserver(logr.Discard(), here)
 	require.NoError(t, late.Register(t.Context(), observed, true), "a cache that runs already")
 	drainedLate := 0
-	eventually(t, 20*time.Second, "the eviction and the kills of before the start", func(context.Context) (bool, error) {
+	hang.Eventually(t, "the eviction and the kills of before the start", func(context.Context) (bool, error) {
 		drainedLate += len(late.Drain())
 		return drainedLate == 4, nil
 	})

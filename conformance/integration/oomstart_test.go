@@ -3,11 +3,11 @@ package integration
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -20,10 +20,10 @@ func oomsOfBeforeTheFirstCycleCount(t *testing.T) {
 		create(t, unused(ns, name, "app"), vpa(ns, name, vpav1.UpdateModeOff))
 	}
 	run(t, ns, len(names))
-	elect := []string{"--recommender-interval=5s", "--leader-elect", "--leader-elect-resource-name=rec-oom", "--leader-elect-resource-namespace=" + ns}
+	elect := append(leading, "--recommender-interval=5s", "--leader-elect-resource-name=rec-oom", "--leader-elect-resource-namespace="+ns)
 	bumped := func(name string) {
 		t.Helper()
-		eventually(t, 60*time.Second, "the OOM of "+name+" to count", func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "the OOM of "+name+" to count", func(ctx context.Context) (bool, error) {
 			var v vpav1.VerticalPodAutoscaler
 			if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &v); err != nil || v.Status.Recommendation == nil {
 				return false, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -45,7 +45,7 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 		}
 		return cpu, rules
 	}
-	eventually(t, 90*time.Second, "an event that says what the overlay would change", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "an event that says what the overlay would change", func(ctx context.Context) (bool, error) {
 		var events eventsv1.EventList
 		if err := cluster.List(ctx, &events, client.InNamespace(ns)); err != nil {
 			return false, err
@@ -59,7 +59,7 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 	})
 	var cpu resource.Quantity
 	var rules string
-	eventually(t, 30*time.Second, "the recommendation", func(ctx context.Context) (bool, error) { // the event may come first
+	hang.Eventually(t, "the recommendation", func(ctx context.Context) (bool, error) { // the event may come first
 		cpu, rules = target(ctx)
 		return !cpu.IsZero(), nil
 	})
@@ -69,7 +69,7 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 	before := overlay.DeepCopy()
 	overlay.Spec.Mode = "Enforce"
 	require.NoError(t, cluster.Patch(t.Context(), overlay, client.MergeFrom(before)))
-	eventually(t, 30*time.Second, "the recommendation with the overlay", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the recommendation with the overlay", func(ctx context.Context) (bool, error) {
 		cpu, rules := target(ctx)
 		return cpu.String() == "496m" && strings.Contains(rules, ", overlays headroom"), nil
 	})
@@ -83,7 +83,7 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 	require.Equal(t, "496m", cpu.String())
 
 	require.NoError(t, cluster.Delete(t.Context(), overlay))
-	eventually(t, 30*time.Second, "the recommendation without the overlay", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the recommendation without the overlay", func(ctx context.Context) (bool, error) {
 		cpu, _ := target(ctx)
 		return cpu.Cmp(steadyCPU) == 0, nil
 	})
@@ -102,7 +102,7 @@ func oneOverlayOnASharedSettingMovesEveryRule(t *testing.T) {
 	accepted(t, overlay, metav1.ConditionTrue, "in use")
 
 	create(t, steady(ns, "web", 1), vpa(ns, "web", vpav1.UpdateModeOff))
-	eventually(t, 90*time.Second, "a target at the maximum of the overlay", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "a target at the maximum of the overlay", func(ctx context.Context) (bool, error) {
 		var v vpav1.VerticalPodAutoscaler
 		if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &v); err != nil || v.Status.Recommendation == nil {
 			return false, err
@@ -125,7 +125,7 @@ func oneOverlayOnASharedSettingMovesEveryRule(t *testing.T) {
 // accepted waits until the condition Accepted is about the current generation.
 func accepted(t *testing.T, o *rulesv1alpha1.RuleOverlay, status metav1.ConditionStatus, message string) {
 	t.Helper()
-	eventually(t, 30*time.Second, "Accepted is "+string(status), func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "Accepted is "+string(status), func(ctx context.Context) (bool, error) {
 		var now rulesv1alpha1.RuleOverlay
 		if err := cluster.Get(ctx, client.ObjectKeyFromObject(o), &now); err != nil {
 			return false, err
@@ -143,7 +143,7 @@ func aPinnedPipelineIsUsed(t *testing.T) {
 	require.ErrorContains(t, cluster.Create(t.Context(), v), `metadata.annotations[rules.celvpa.dev/pipeline]: pipeline "default@0.1.0" is not loaded; write it as name@version, there is default@1.0.0`)
 	v.Annotations["rules.celvpa.dev/pipeline"] = "default@1.0.0"
 	create(t, v)
-	eventually(t, 20*time.Second, "RulesApplied", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "RulesApplied", func(ctx context.Context) (bool, error) {
 		var now vpav1.VerticalPodAutoscaler
 		if err := cluster.Get(ctx, client.ObjectKeyFromObject(v), &now); err != nil {
 			return false, err

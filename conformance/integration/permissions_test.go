@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -83,7 +84,7 @@ func (a *account) asksForACustomKind(t *testing.T, v *vpav1.VerticalPodAutoscale
 	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), crd)) })
 	require.NoError(t, cluster.WaitEstablished(t.Context(), crd.Name))
 	version, owner := crd.Spec.Group+"/v1", &unstructured.Unstructured{}
-	eventually(t, 20*time.Second, "the kind of "+crd.Name, func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the kind of "+crd.Name, func(ctx context.Context) (bool, error) {
 		owner.Object = map[string]any{"apiVersion": version, "kind": "Rollout",
 			"metadata": map[string]any{"namespace": v.Namespace, "name": v.Name}, "spec": map[string]any{"replicas": int64(1)}}
 		return cluster.Create(ctx, owner) == nil, nil
@@ -136,7 +137,7 @@ func (a *account) usesAllItMay(t *testing.T, but map[string]string) {
 		require.NotEmpty(t, why, text)
 	}
 	var unused, refused []string
-	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) { // watches are logged late
+	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, hang.Limit, true, func(context.Context) (bool, error) { // watches are logged late
 		var asked map[permission]bool
 		asked, refused = a.asked(t)
 		unused = nil

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -83,11 +84,11 @@ func thePlanIsWhatTheUpdaterDoes(t *testing.T) {
 	}
 	planned := plan(t, ns)
 
-	u := startUpdater(t, ns, "--updater-interval=5s")
-	eventually(t, 30*time.Second, "the first cycle", func(context.Context) (bool, error) {
+	u := startUpdater(t, ns, "--updater-interval=40s") // of which the second one must not begin before the first is read
+	hang.Eventually(t, "the first cycle", func(context.Context) (bool, error) {
 		return harness.Metric(u.Address, `vpa_updater_execution_latency_seconds_count{step="total"}`) >= 1, nil
 	})
-	require.NoError(t, u.Stop(20*time.Second))
+	require.NoError(t, u.Stop())
 	action := func(do string) string { // a plan remembers nothing
 		return map[string]string{"RememberInfeasible": "Wait", "SkipInfeasible": "Skip"}[do]
 	}

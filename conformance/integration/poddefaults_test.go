@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/controllers/poddefaults"
 )
 
@@ -95,7 +96,7 @@ func requireDefaulted(t *testing.T, pod, want *corev1.Pod) (live *corev1.Pod, ok
 		}
 		return sameResources(want, live), nil
 	}
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 15*time.Second, true, same); !wait.Interrupted(err) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, hang.Limit, true, same); !wait.Interrupted(err) {
 		require.NoError(t, err)
 	}
 	if ok {

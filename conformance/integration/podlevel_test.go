@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -128,7 +128,7 @@ podRecommendation: {lowerBound: {memory: 100Mi, cpu: 30m}, target: {memory: 125M
 containerRecommendations:
 - {containerName: main, lowerBound: {memory: 80Mi, cpu: 20m}, target: {memory: 100Mi, cpu: 30m}, upperBound: {memory: 120Mi, cpu: 50m}}
 - {containerName: sidecar1, lowerBound: {memory: 20Mi, cpu: 10m}, target: {memory: 25Mi, cpu: 20m}, upperBound: {memory: 30Mi, cpu: 30m}}`)
-	eventually(t, 20*time.Second, "the ReplicaSet", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the ReplicaSet", func(ctx context.Context) (bool, error) {
 		var list appsv1.ReplicaSetList
 		err := cluster.List(ctx, &list, client.InNamespace(ns))
 		return len(list.Items) == 1, err

@@ -1,11 +1,14 @@
 package integration
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // Running pods with pod-level resources in a namespace that got a LimitRange of type Container
@@ -75,6 +78,10 @@ func annotationsDescribeTheResize(t *testing.T) {
 	become(t, ns, "web", 2, "pod 600m/1200m 500Mi/1000Mi", "400m/800m 400Mi/800Mi", "-/- -/-")
 	u.cycles(2)
 	for _, p := range same(t, ns, "web", before) {
+		hang.Eventually(t, "the mark of the resize", func(ctx context.Context) (bool, error) { // tried again where it came too late for its cycle
+			err := cluster.Get(ctx, keyOf(&p), &p)
+			return p.Annotations["vpaInPlaceUpdated"] == "true", err
+		})
 		require.Equal(t, map[string]string{
 			"vpaUpdates":            "Pod resources updated by web: pod: memory capped to maxAllowed, cpu request, memory request, cpu limit, memory limit; container 0: cpu request, memory request, cpu limit, memory limit",
 			"vpaInPlaceUpdated":     "true",

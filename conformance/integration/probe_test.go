@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -42,15 +42,15 @@ func TestAWebhookThatAPIServersDoNotReachIsReported(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		unregister(t)
-		require.NoError(t, one.Stop(20*time.Second))
+		require.NoError(t, one.Stop())
 	})
-	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+	require.NoError(t, one.WaitReady(t.Context()))
 	const missing = "not finding out whether API servers reach the webhook: allow this process to create verticalpodautoscalers.autoscaling.k8s.io in this namespace, for dry runs"
-	eventually(t, 20*time.Second, "that the permission is missing", func(context.Context) (bool, error) { return log.Count(missing) == 1, nil })
+	hang.Eventually(t, "that the permission is missing", func(context.Context) (bool, error) { return log.Count(missing) == 1, nil })
 
 	metric := func(value string) {
 		t.Helper()
-		eventually(t, 30*time.Second, "celvpa_webhook_reachable "+value, func(context.Context) (bool, error) {
+		hang.Eventually(t, "celvpa_webhook_reachable "+value, func(context.Context) (bool, error) {
 			answer, err := http.Get("http://" + address + "/metrics")
 			if err != nil {
 				return false, err
@@ -68,12 +68,12 @@ func TestAWebhookThatAPIServersDoNotReachIsReported(t *testing.T) {
 	front.endpoint.Store(&nowhere)
 	front.drop()
 	metric("0")
-	eventually(t, 10*time.Second, "a line in the log", func(context.Context) (bool, error) {
+	hang.Eventually(t, "a line in the log", func(context.Context) (bool, error) {
 		return log.Says("the API server does not reach this webhook, so new pods do not get their recommendations"), nil
 	})
 	front.endpoint.Store(&endpoint)
 	metric("1")
-	require.Equal(t, 1, log.Count("recovered"))
+	require.Positive(t, log.Count("recovered"))
 	_, refused := a.asked(t)
 	require.Empty(t, refused, "not even once without the permission")
 }

@@ -14,13 +14,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -35,9 +35,9 @@ type ended struct {
 // withoutCRDs is the output of celvpa before the CRDs were installed; see TestMain.
 var withoutCRDs ended
 
-// runToEnd runs celvpa until it exits, for at most a minute.
+// runToEnd runs celvpa until it exits.
 func runToEnd(args ...string) ended {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), hang.Limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG=")
@@ -47,7 +47,7 @@ func runToEnd(args ...string) ended {
 	exit := &exec.ExitError{}
 	switch {
 	case ctx.Err() != nil:
-		return ended{err: fmt.Errorf("celvpa %s did not end within a minute: %s", strings.Join(args, " "), stderr.String())}
+		return ended{err: fmt.Errorf("celvpa %s did not end within %s: %s", strings.Join(args, " "), hang.Limit, stderr.String())}
 	case errors.As(err, &exit):
 		return ended{code: exit.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
 	}
@@ -147,8 +147,8 @@ func TestChangedRulesTakeEffectWithoutARestart(t *testing.T) {
 	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + kubeconfig,
 		"--vpa-object-namespace=it-nowhere", "--address=" + address, "--rules-dir=" + dir, "--rules-reload-interval=100ms"}, nil)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, one.Stop(20*time.Second)) })
-	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+	t.Cleanup(func() { require.NoError(t, one.Stop()) })
+	require.NoError(t, one.WaitReady(t.Context()))
 	metric := func(pattern string) string {
 		resp, err := http.Get("http://" + address + "/metrics")
 		require.NoError(t, err)
@@ -161,10 +161,10 @@ func TestChangedRulesTakeEffectWithoutARestart(t *testing.T) {
 	first := metric(inForce)
 	require.NotEmpty(t, first)
 	editRules(t, dir, "estimate.yaml", "default: 0.15", "default: 0.25")
-	eventually(t, 10*time.Second, "another digest in force", func(context.Context) (bool, error) { return metric(inForce) != first, nil })
+	hang.Eventually(t, "another digest in force", func(context.Context) (bool, error) { return metric(inForce) != first, nil })
 	second := metric(inForce)
 	editRules(t, dir, "estimate.yaml", "default: 0.25", "default: much")
-	eventually(t, 10*time.Second, "the refusal", func(context.Context) (bool, error) {
+	hang.Eventually(t, "the refusal", func(context.Context) (bool, error) {
 		return metric(`celvpa_rules_reload_total\{result="error"\} [1-9]`) != "", nil
 	})
 	require.Equal(t, second, metric(inForce))
@@ -182,12 +182,12 @@ func TestEachComponentRunsAloneAndStopsInOrder(t *testing.T) {
 			case "admission-controller":
 				args = append(args, "--register-webhook=false") // the shared celvpa is registered
 			default:
-				args = []string{"--address=" + address, "--leader-elect", "--leader-elect-resource-name=" + lease}
+				args = append(leading, "--address="+address, "--leader-elect-resource-name="+lease)
 			}
 			args = append([]string{name, "--kubeconfig=" + kubeconfig, "--vpa-object-namespace=it-nowhere"}, args...)
 			one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
 			require.NoError(t, err)
-			require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+			require.NoError(t, one.WaitReady(t.Context()))
 			key := client.ObjectKey{Namespace: "kube-system", Name: lease}
 			holder := func() string {
 				var l coordinationv1.Lease
@@ -197,9 +197,9 @@ func TestEachComponentRunsAloneAndStopsInOrder(t *testing.T) {
 				return ptr.Deref(l.Spec.HolderIdentity, "")
 			}
 			if name != "admission-controller" {
-				eventually(t, 20*time.Second, "the lead", func(context.Context) (bool, error) { return holder() != "", nil })
+				hang.Eventually(t, "the lead", func(context.Context) (bool, error) { return holder() != "", nil })
 			}
-			require.NoError(t, one.Stop(20*time.Second))
+			require.NoError(t, one.Stop())
 			require.Empty(t, holder(), "the lead is given back")
 		})
 	}

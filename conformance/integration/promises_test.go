@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // What the updater guarantees in all circumstances.
@@ -90,12 +92,9 @@ func someModesNeverEvict(t *testing.T) {
 		}
 		watchedOver(t, ns, app, spec, c.recommendation)
 	}
-	eventually(t, 60*time.Second, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
+	hang.Eventually(t, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
 	u.requests.refuse("resize")
-	eventually(t, 2*time.Minute, "all that can be resized to be tried again", func(context.Context) (bool, error) {
-		return u.counted("vpa_updater_in_place_updated_pods_total") == len(resized), nil
-	})
-	for _, app := range resized {
+	for _, app := range resized { // they are tried again
 		become(t, ns, app, 1, "200m/- 200Mi/-")
 	}
 	u.cycles(1)
@@ -116,7 +115,7 @@ func aSpentBudgetHoldsUpResizes(t *testing.T) {
 	for port, mode := range []string{"InPlace", "InPlaceOrRecreate"} {
 		app := fmt.Sprintf("web%d", port)
 		create(t, deployment(t, ns, app, 3, fmt.Sprintf("containers: [{name: a, ports: [{containerPort: 80, hostPort: %d}], resources: {requests: {cpu: 100m, memory: 100Mi}}}]", 31080+port)))
-		eventually(t, 30*time.Second, "a pod on each of the two nodes", func(context.Context) (bool, error) {
+		hang.Eventually(t, "a pod on each of the two nodes", func(context.Context) (bool, error) {
 			on := podsOf(t, ns, app)
 			for uid, p := range on {
 				if p.Status.Phase != corev1.PodRunning {
@@ -133,10 +132,10 @@ func aSpentBudgetHoldsUpResizes(t *testing.T) {
 	u.decided("web1", "update/budget-spent")
 	u.cycles(1)
 	require.Zero(t, u.requests.of("resize", "")+u.requests.of("eviction", ""))
-	require.NoError(t, u.Stop(20*time.Second))
+	require.NoError(t, u.Stop())
 
 	u = startUpdater(t, ns, "--in-place-skip-disruption-budget")
-	eventually(t, 20*time.Second, "all that run resized", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "all that run resized", func(ctx context.Context) (bool, error) {
 		for app, running := range before {
 			for uid, p := range podsOf(t, ns, app) {
 				if _, runs := running[uid]; runs && p.Spec.Containers[0].Resources.Requests.Cpu().String() != "200m" {
@@ -158,7 +157,7 @@ func aRolloutSurvivesRestarts(t *testing.T) {
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	for range 2 {
 		u := startUpdater(t, ns)
-		eventually(t, 20*time.Second, "an eviction", func(context.Context) (bool, error) { return u.requests.of("eviction", "web") > 0, nil })
+		hang.Eventually(t, "an eviction", func(context.Context) (bool, error) { return u.requests.of("eviction", "web") > 0, nil })
 		u.kill()
 	}
 	startUpdater(t, ns)
@@ -177,19 +176,20 @@ func whatTheCacheDoesNotShowIsNotDoneTwice(t *testing.T) {
 	u.cycles(1)
 	release := u.requests.holdPods()
 	t.Cleanup(release)
+	began := time.Now()
 	watchedOver(t, ns, "evicted", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	watchedOver(t, ns, "resized", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
 	leave(t, ns, "evicted", before["evicted"])
 	u.cycles(3)
-	require.Equal(t, 1, u.requests.of("eviction", "evicted"))
-	require.Equal(t, 1, u.requests.of("resize", "resized"))
+	require.LessOrEqual(t, u.requests.of("eviction", "evicted"), tries(began), "for a minute")
+	require.LessOrEqual(t, u.requests.of("resize", "resized"), tries(began), "for a minute")
 	release()
 	become(t, ns, "resized", 2, "200m/- 200Mi/-")
 	become(t, ns, "evicted", 3, "200m/- 200Mi/-")
 	u.cycles(1)
 	require.Equal(t, 2, least("evicted"))
-	require.Equal(t, 3, u.requests.of("eviction", "evicted"))
-	require.Equal(t, 2, u.requests.of("resize", "resized"))
+	require.LessOrEqual(t, u.requests.of("eviction", "evicted"), 3*tries(began))
+	require.LessOrEqual(t, u.requests.of("resize", "resized"), 2*tries(began))
 	require.Zero(t, u.requests.of("eviction", "resized"))
 }
 
@@ -221,9 +221,10 @@ func anEvictionWithoutAnAnswer(t *testing.T) {
 	u.cycles(1)
 	t.Cleanup(u.requests.holdPods())
 	u.requests.delay(time.Minute)
+	began := time.Now()
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	var gone string
-	eventually(t, 20*time.Second, "an eviction", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "an eviction", func(ctx context.Context) (bool, error) {
 		now := podsOf(t, ns, "web")
 		for uid, p := range before {
 			if _, still := now[uid]; !still {
@@ -241,7 +242,8 @@ func anEvictionWithoutAnAnswer(t *testing.T) {
 			left++
 		}
 	}
-	require.Equal(t, 2, left, "only %s is evicted as long as its successor is not known", gone)
+	require.Less(t, left, 3)
+	require.GreaterOrEqual(t, left, 3-tries(began), "only %s is evicted for a minute, as long as its successor is not known", gone)
 }
 
 // aVPAThatIsTurnedOff during a rollout: its pods are left alone from then on.
@@ -249,10 +251,13 @@ func aVPAThatIsTurnedOff(t *testing.T) {
 	ns := namespace(t, "up-stopped")
 	before := deployed(t, ns, "web", 3, small)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	lift := limited(t, ns, "250m") // so that the pod in the place of the first one comes when it may
 	u := startUpdater(t, ns)
 	leave(t, ns, "web", before)
 	setMode(t, ns, "web", "Off")
 	u.cycles(1) // one may have been under way
+	lift()
+	up(t, ns, "web", 3)
 	sent := u.requests.of("eviction", "web")
 	u.cycles(2)
 	require.Equal(t, sent, u.requests.of("eviction", "web"))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -50,7 +51,7 @@ func startRecommender(t *testing.T, ns string, flags ...string) *aRecommender {
 	r.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, r.Add)
 	require.NoError(t, err)
 	t.Cleanup(r.stop)
-	require.NoError(t, r.WaitReady(t.Context(), 30*time.Second))
+	require.NoError(t, r.WaitReady(t.Context()))
 	return r
 }
 
@@ -70,7 +71,7 @@ func (r *aRecommender) stop() {
 	r.stopped = true
 	panics, failed := r.value("celvpa_recommender_panics_total"), r.value(`celvpa_recommender_writes_total{object="status",result="error"}`)+
 		r.value(`celvpa_recommender_writes_total{object="checkpoint",result="error"}`)
-	if err := r.Stop(20 * time.Second); err != nil || panics+failed != 0 {
+	if err := r.Stop(); err != nil || panics+failed != 0 {
 		r.t.Errorf("the recommender ended with %v after %v panics and %v failed writes; see %s", err, panics, failed, r.LogFile)
 	}
 }
@@ -100,14 +101,28 @@ const cyclesOf = `vpa_recommender_execution_latency_seconds_count{step="total"}`
 // cycles waits until n cycles have started and ended from now on.
 func (r *aRecommender) cycles(t *testing.T, n int) {
 	t.Helper()
-	until := r.value(cyclesOf) + float64(n) + 1 // one may be under way
-	eventually(t, 60*time.Second, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return r.value(cyclesOf) >= until, nil })
+	for until, begun := r.value(cyclesOf)+1, 0; begun <= n; begun++ { // one may be under way
+		hang.Eventually(t, "a cycle", func(context.Context) (bool, error) { return r.value(cyclesOf) >= until+float64(begun), nil })
+	}
+}
+
+// rests waits until n cycles in a row have written nothing. A write may be postponed by some cycles on a busy machine.
+func (r *aRecommender) rests(t *testing.T, n int) {
+	t.Helper()
+	for begin := time.Now(); ; {
+		before := r.writes()
+		r.cycles(t, n)
+		if r.writes() == before {
+			return
+		}
+		require.Less(t, time.Since(begin), hang.Limit, "it writes again and again")
+	}
 }
 
 // becomes waits until a metric has a value.
 func (r *aRecommender) becomes(t *testing.T, series string, want float64) {
 	t.Helper()
-	eventually(t, 30*time.Second, fmt.Sprintf("%s to be %v", series, want), func(context.Context) (bool, error) { return r.value(series) == want, nil })
+	hang.Eventually(t, fmt.Sprintf("%s to be %v", series, want), func(context.Context) (bool, error) { return r.value(series) == want, nil })
 }
 
 // unused is a Deployment of one pod without usage: the pod names a scheduler that does not exist, and
@@ -128,7 +143,7 @@ func unused(ns, name string, containers ...string) *appsv1.Deployment {
 func run(t *testing.T, ns string, count int) {
 	t.Helper()
 	done := map[string]bool{}
-	eventually(t, 60*time.Second, fmt.Sprintf("%d pods in %s", count, ns), func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, fmt.Sprintf("%d pods in %s", count, ns), func(ctx context.Context) (bool, error) {
 		var list corev1.PodList
 		if err := cluster.List(ctx, &list, client.InNamespace(ns)); err != nil {
 			return false, err
@@ -192,7 +207,7 @@ const upstreamsStart = "--recommendation-min-samples=0"
 // nothingKnown waits until a VPA reports that it has no recommendation for lack of usage.
 func nothingKnown(t *testing.T, ns, name, container string) {
 	t.Helper()
-	eventually(t, 60*time.Second, "VPA "+ns+"/"+name+" to report that nothing is known of "+container, func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "VPA "+ns+"/"+name+" to report that nothing is known of "+container, func(ctx context.Context) (bool, error) {
 		var v vpav1.VerticalPodAutoscaler
 		if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &v); err != nil {
 			return false, err
@@ -216,7 +231,7 @@ func status(t *testing.T, ns, name string) vpav1.VerticalPodAutoscalerStatus {
 func targets(t *testing.T, ns, name string, containers int) map[string]corev1.ResourceList {
 	t.Helper()
 	out := map[string]corev1.ResourceList{}
-	eventually(t, 60*time.Second, fmt.Sprintf("a recommendation for %d containers of %s/%s", containers, ns, name), func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, fmt.Sprintf("a recommendation for %d containers of %s/%s", containers, ns, name), func(ctx context.Context) (bool, error) {
 		var v vpav1.VerticalPodAutoscaler
 		if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &v); err != nil {
 			return false, err
@@ -254,7 +269,7 @@ func versions(t *testing.T, ns string, but ...string) map[string]string {
 // goes waits until a checkpoint is deleted.
 func goes(t *testing.T, ns, name string) {
 	t.Helper()
-	eventually(t, 30*time.Second, "checkpoint "+name+" to be deleted", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "checkpoint "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &vpav1.VerticalPodAutoscalerCheckpoint{})
 		return err != nil, client.IgnoreNotFound(err)
 	})

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/celvpa/celvpa/conformance/admission"
 	"github.com/celvpa/celvpa/conformance/aeps"
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -94,7 +94,7 @@ func newDoor(t *testing.T) *door {
 	require.NoError(t, err)
 	putCRD(t, without)
 	refusedWithRules := func(want bool) {
-		eventually(t, 20*time.Second, fmt.Sprintf("the rules of the schema in force: %v", want), func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, fmt.Sprintf("the rules of the schema in force: %v", want), func(ctx context.Context) (bool, error) {
 			err := d.Create(ctx, object(d.ns, "probe", "updatePolicy: {updateMode: 'Off', minReplicas: 0}"), client.DryRunAll)
 			return (len(refusals(err)) > 0) == want, nil
 		})

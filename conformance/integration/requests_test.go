@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // requests is a proxy between an updater and the API server that counts requests by answer.
@@ -29,6 +32,8 @@ type requests struct {
 	ca      []byte // clients send tokens only to whom they trust
 
 	mu      sync.Mutex
+	unheard int                         // answers that came when the process no longer waited for them
+	times   map[string][]time.Time      // when those that are seen were answered
 	late    time.Duration               // before what was done to a pod is answered
 	hold    chan struct{}               // until it is closed no events of pods are sent; nil = all are
 	seen    map[string]int              // by "resize name" and "eviction name"
@@ -45,17 +50,24 @@ func newRequests(t *testing.T) *requests {
 	server, err := url.Parse(cluster.Config.Host)
 	require.NoError(t, err)
 	quiet := log.New(io.Discard, "", 0) // of watches that end
-	out := &requests{seen: map[string]int{}, refused: map[string][]*metav1.Status{}}
+	out := &requests{seen: map[string]int{}, times: map[string][]time.Time{}, refused: map[string][]*metav1.Status{}}
 	pass := &httputil.ReverseProxy{Transport: whose{ours: ours, theirs: theirs}, FlushInterval: -1, ErrorLog: quiet,
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(server) },
 		ModifyResponse: out.pass}
 	between := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := out.refusal(r.URL.Path); refused != nil {
-			out.note(r.URL.Path)
+			if r.Context().Err() == nil {
+				out.note(r.URL.Path)
+			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(int(refused.Code))
 			_ = json.NewEncoder(w).Encode(refused)
 			return
+		}
+		if podRequest.MatchString(r.URL.Path) { // its answer is seen although the cycle may be over by then
+			ctx, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(r.Context()), waiting{}, r.Context()), hang.Limit)
+			defer cancel()
+			r = r.WithContext(ctx)
 		}
 		pass.ServeHTTP(w, r)
 	}))
@@ -94,22 +106,34 @@ func (r *requests) kubeconfig(t *testing.T, as *clientcmdapi.AuthInfo) string {
 
 var podRequest = regexp.MustCompile(`^/api/v1/namespaces/[^/]+/pods/([^/]+)/(resize|eviction)$`)
 
+// waiting is the key of the context of who waits for an answer.
+type waiting struct{}
+
 // pass forwards an answer of the API server.
 func (r *requests) pass(answer *http.Response) error {
 	url := answer.Request.URL
 	if strings.HasSuffix(url.Path, "/pods") && url.Query().Get("watch") != "" {
 		answer.Body = &heldBack{ReadCloser: answer.Body, by: r}
 	}
-	if podRequest.MatchString(url.Path) {
-		r.mu.Lock()
-		late := r.late
-		r.mu.Unlock()
-		select {
-		case <-time.After(late):
-		case <-answer.Request.Context().Done():
-		}
+	if !podRequest.MatchString(url.Path) {
+		return nil
 	}
-	r.note(url.Path)
+	process := answer.Request.Context().Value(waiting{}).(context.Context)
+	r.mu.Lock()
+	late := r.late
+	r.mu.Unlock()
+	select {
+	case <-time.After(late):
+	case <-process.Done():
+	}
+	if process.Err() != nil {
+		r.mu.Lock()
+		r.unheard++
+		r.mu.Unlock()
+	}
+	if process.Err() == nil || answer.StatusCode < http.StatusMultipleChoices {
+		r.note(url.Path)
+	}
 	return nil
 }
 
@@ -152,14 +176,35 @@ func (r *requests) delay(by time.Duration) {
 	r.late = by
 }
 
-// note counts an answered request. A request that the client cancelled, because its cycle ended,
-// does not count.
+// note counts an answered request. A refusal that came when the cycle was over does not count: the process has not heard of it, and
+// tries again. What was carried out counts in any case: the process must find out by itself.
 func (r *requests) note(path string) {
 	if found := podRequest.FindStringSubmatch(path); found != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.seen[found[2]+" "+found[1]]++
+		key := found[2] + " " + found[1]
+		r.seen[key]++
+		r.times[key] = append(r.times[key], time.Now())
 	}
+}
+
+// longest is the longest time between the first and the last request of a kind for the same pod.
+func (r *requests) longest(verb string) (longest time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, times := range r.times {
+		if strings.HasPrefix(key, verb+" ") {
+			longest = max(longest, times[len(times)-1].Sub(times[0]))
+		}
+	}
+	return longest
+}
+
+// allHeard reports whether the process has heard all answers. On a busy machine one may come too late for its cycle.
+func (r *requests) allHeard() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unheard == 0
 }
 
 // refusal is the answer to a request that must not reach the API server; nil for others.

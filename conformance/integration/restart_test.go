@@ -2,18 +2,16 @@ package integration
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/crds/quantity"
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -25,17 +23,16 @@ func aRestartLosesNothing(t *testing.T) {
 	create(t, unused(ns, "bumped", "app"), steady(ns, "peaked", 1), vpa(ns, "bumped", vpav1.UpdateModeOff), vpa(ns, "peaked", vpav1.UpdateModeOff))
 	run(t, ns, 1)
 	running(t, ns, 2)
-	readings := readingsOf(t, ns, podOf(t, ns, "peaked").Name)
 	wanted := func(r *aRecommender) {
 		t.Helper()
-		eventually(t, 90*time.Second, "the OOM kill and the peak to count", func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "the OOM kill and the peak to count", func(ctx context.Context) (bool, error) {
 			bumped, peaked := memoryTarget(ctx, ns, "bumped"), memoryTarget(ctx, ns, "peaked")
 			return bumped == targetFor(1200<<20) && peaked == steadyMemory.Value(), nil
 		})
 		r.cycles(t, 1) // its checkpoints
 	}
 	r := startRecommender(t, ns)
-	eventually(t, 90*time.Second, "a peak", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "a peak", func(ctx context.Context) (bool, error) {
 		return memoryTarget(ctx, ns, "peaked") == steadyMemory.Value(), nil
 	})
 	killed(t, ns, "bumped")
@@ -48,8 +45,12 @@ func aRestartLosesNothing(t *testing.T) {
 	pod := podOf(t, ns, "peaked")
 	lower := `{"metadata":{"annotations":{"app.usage/memory-low":"60Mi","app.usage/memory-high":"60Mi"}}}`
 	require.NoError(t, cluster.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(lower))))
-	eventually(t, 90*time.Second, "less to be used", func(context.Context) (bool, error) {
-		return readings.last() > 0 && readings.last() < 100<<20, nil
+	hang.Eventually(t, "less to be used", func(ctx context.Context) (bool, error) {
+		var used metricsv1beta1.PodMetricsList
+		err := cluster.List(ctx, &used, client.InNamespace(ns))
+		return slices.ContainsFunc(used.Items, func(one metricsv1beta1.PodMetrics) bool {
+			return one.Name == pod.Name && bytesOf(one.Containers[0].Usage) < 100<<20
+		}), err
 	})
 	for range 4 {
 		r.cycles(t, 1)
@@ -74,8 +75,8 @@ func aRestartLosesNothing(t *testing.T) {
 	}
 	counted := readCheckpoint(t, ns, "peaked-app").TotalSamplesCount
 	require.Positive(t, counted)
-	require.LessOrEqual(t, counted, readings.count(), "each reading of metrics-server counts once")
-	t.Logf("%d of %d readings counted, by 5 processes", counted, readings.count())
+	require.LessOrEqual(t, counted, usageOfPods.Readings(pod.UID), "each reading counts once")
+	t.Logf("%d of %d readings counted, by 5 processes", counted, usageOfPods.Readings(pod.UID))
 }
 
 // memoryTarget is the memory target of a VPA with one container, in bytes; 0 without one.
@@ -89,69 +90,4 @@ func memoryTarget(ctx context.Context, ns, name string) int64 {
 		return 0
 	}
 	return bytesOf(list[0].Target)
-}
-
-// readings are what metrics-server says of a pod, from now on.
-type readings struct {
-	mu    sync.Mutex
-	times map[string]bool
-	bytes int64 // the last one's memory
-}
-
-func readingsOf(t *testing.T, ns, pod string) *readings {
-	t.Helper()
-	out := &readings{times: map[string]bool{}}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				out.read(ctx, ns, pod)
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	return out
-}
-
-func (r *readings) read(ctx context.Context, ns, pod string) {
-	var metrics unstructured.Unstructured
-	metrics.SetGroupVersionKind(schema.GroupVersionKind{Group: "metrics.k8s.io", Version: "v1beta1", Kind: "PodMetrics"})
-	if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: pod}, &metrics); err != nil {
-		return // none yet
-	}
-	at, _, _ := unstructured.NestedString(metrics.Object, "timestamp")
-	containers, _, _ := unstructured.NestedSlice(metrics.Object, "containers")
-	if at == "" || len(containers) != 1 {
-		return
-	}
-	memory, _, _ := unstructured.NestedString(containers[0].(map[string]any), "usage", "memory")
-	q, err := quantity.Parse(memory)
-	if err != nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.times[at], r.bytes = true, q.Value()
-}
-
-func (r *readings) last() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.bytes
-}
-
-func (r *readings) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.times)
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -26,13 +26,13 @@ func aCandidateChangesWhatTheDiffPredicts(t *testing.T) {
 	recommended(t, ns, "web")
 	for uid, pod := range running(t, ns, 1) { // its memory window ends, and gets into the checkpoint
 		require.NoError(t, cluster.Delete(t.Context(), &pod))
-		eventually(t, 30*time.Second, "another pod", func(context.Context) (bool, error) {
+		hang.Eventually(t, "another pod", func(context.Context) (bool, error) {
 			all := pods(t, ns)
 			_, still := all[uid]
 			return !still && len(all) == 1, nil
 		})
 	}
-	eventually(t, 90*time.Second, "a checkpoint with CPU and memory", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "a checkpoint with CPU and memory", func(ctx context.Context) (bool, error) {
 		var c vpav1.VerticalPodAutoscalerCheckpoint
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web-app"}, &c)
 		return len(c.Status.CPUHistogram.BucketWeights) > 0 && len(c.Status.MemoryHistogram.BucketWeights) > 0, client.IgnoreNotFound(err)
@@ -74,7 +74,7 @@ func aCandidateChangesWhatTheDiffPredicts(t *testing.T) {
 	t.Cleanup(func() { _ = cluster.Delete(context.Background(), overlay) })
 	accepted(t, overlay, metav1.ConditionTrue, "in use")
 	var after vpav1.VerticalPodAutoscaler
-	eventually(t, 60*time.Second, "the recommendation with the overlay", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the recommendation with the overlay", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &after)
 		return after.Status.Recommendation.ContainerRecommendations[0].Target.Cpu().Cmp(before["cpu"]) > 0, err
 	})

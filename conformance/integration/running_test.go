@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -62,7 +63,7 @@ func podSpec(t *testing.T, spec string) (out corev1.PodSpec) {
 // up waits until n pods of a workload run, and returns them.
 func up(t *testing.T, ns, app string, count int) (out map[types.UID]corev1.Pod) {
 	t.Helper()
-	eventually(t, 30*time.Second, fmt.Sprintf("%d running pods of %s in %s", count, app, ns), func(context.Context) (bool, error) {
+	hang.Eventually(t, fmt.Sprintf("%d running pods of %s in %s", count, app, ns), func(context.Context) (bool, error) {
 		n := 0
 		out = podsOf(t, ns, app)
 		for _, p := range out {
@@ -124,7 +125,7 @@ const small = "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 
 // acknowledged, and returns them.
 func become(t *testing.T, ns, app string, count int, want ...string) (out map[types.UID]corev1.Pod) {
 	t.Helper()
-	eventually(t, 30*time.Second, fmt.Sprintf("%d pods of %s in %s with %v", count, app, ns, want), func(context.Context) (bool, error) {
+	hang.Eventually(t, fmt.Sprintf("%d pods of %s in %s with %v", count, app, ns, want), func(context.Context) (bool, error) {
 		out = podsOf(t, ns, app)
 		for _, p := range out {
 			if fmt.Sprint(sizesOf(&p)) != fmt.Sprint(want) || !acknowledged(&p) {
@@ -176,7 +177,7 @@ func replaced(t *testing.T, ns, app string, before map[types.UID]corev1.Pod) {
 // leave waits until one of these pods is gone.
 func leave(t *testing.T, ns, app string, before map[types.UID]corev1.Pod) {
 	t.Helper()
-	eventually(t, 20*time.Second, "one of the pods of "+app+" to be gone", func(context.Context) (bool, error) {
+	hang.Eventually(t, "one of the pods of "+app+" to be gone", func(context.Context) (bool, error) {
 		now := podsOf(t, ns, app)
 		for uid := range before {
 			if _, still := now[uid]; !still {

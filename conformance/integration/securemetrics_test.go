@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -18,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -64,10 +64,10 @@ func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	one, err := harness.Start(program, addresses[0], filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + a.kubeconfig(t), "--address=" + addresses[0],
 		"--secure-metrics-address=" + addresses[1], "--vpa-object-namespace=" + ns, "--recommender-name=" + ns}, log.Add)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, one.Stop(20*time.Second)) })
-	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second), "probes stay on --address")
+	t.Cleanup(func() { require.NoError(t, one.Stop()) })
+	require.NoError(t, one.WaitReady(t.Context()), "probes stay on --address")
 
-	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: hang.Limit}
 	get := func(url, token string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	reads := bound("celvpa-metrics-reader")
 	create(t, reads)
 	t.Cleanup(func() { require.NoError(t, client.IgnoreNotFound(cluster.Delete(context.Background(), reads))) })
-	eventually(t, 30*time.Second, "the permission", func(context.Context) (bool, error) {
+	hang.Eventually(t, "the permission", func(context.Context) (bool, error) {
 		code, body := get(metrics, token.Status.Token)
 		return code == http.StatusOK && strings.Contains(body, "celvpa_rules_info"), nil
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -65,10 +66,21 @@ func (s *service) pass(from net.Conn) {
 }
 
 // TestARollingUpdateRefusesNoPod: with failurePolicy Fail, one replica replaces another behind a
-// Service that lags by a second, while pods are created.
+// Service that lags, while pods are created. Where the machine takes longer than the old replica goes
+// on, which would be a delay that is too short for its Service, it is done again with a longer one.
 func TestARollingUpdateRefusesNoPod(t *testing.T) {
-	const delay = 3 * time.Second
 	withoutCelvpa(t)
+	for delay := 3 * time.Second; ; delay *= 5 {
+		require.Less(t, delay, 2*hang.Limit)
+		if rollingUpdate(t, delay) {
+			return
+		}
+		t.Logf("this machine takes more than %s until the Service has noticed", delay)
+	}
+}
+
+// rollingUpdate reports whether the old replica still ran when its Service no longer led to it.
+func rollingUpdate(t *testing.T, delay time.Duration) (inTime bool) {
 	front := newService(t)
 	_, port, err := net.SplitHostPort(front.Addr().String())
 	require.NoError(t, err)
@@ -81,24 +93,27 @@ func TestARollingUpdateRefusesNoPod(t *testing.T) {
 		_, own, err := net.SplitHostPort(ports[1])
 		require.NoError(t, err)
 		one, err = harness.Start(program, ports[0], filepath.Join(t.TempDir(), name+".log"), []string{"admission-controller", "--kubeconfig=" + kubeconfig, "--webhook-failure-policy-fail",
-			"--register-by-url", "--webhook-address=127.0.0.1", "--webhook-port=" + port, "--webhook-timeout-seconds=5",
+			"--register-by-url", "--webhook-address=127.0.0.1", "--webhook-port=" + port, "--webhook-timeout-seconds=30",
 			"--bind-address=127.0.0.1", "--port=" + own, "--address=" + ports[0], fmt.Sprint("--shutdown-delay-duration=", delay)}, nil)
 		require.NoError(t, err)
-		require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+		require.NoError(t, one.WaitReady(t.Context()))
 		return one, ports[1]
 	}
 	old, oldEndpoint := replica("old")
 	front.endpoint.Store(&oldEndpoint)
-	t.Cleanup(func() { unregister(t) })
-	load := createPods(t, namespace(t, "it-rolling"))
+	defer unregister(t)
+	load := createPods(t, namespace(t, "it-rolling-"+delay.String()))
 	load.more(t, 20)
 	next, nextEndpoint := replica("next")
-	t.Cleanup(func() { require.NoError(t, next.Stop(20*time.Second)) })
+	defer func() { require.NoError(t, next.Stop()) }()
 
 	stopped := make(chan error, 1)
 	asked := time.Now()
-	go func() { stopped <- old.Stop(20 * time.Second) }()
-	eventually(t, delay, "/readyz to fail", func(ctx context.Context) (bool, error) {
+	go func() { stopped <- old.Stop() }()
+	hang.Eventually(t, "/readyz to fail", func(ctx context.Context) (bool, error) {
+		if old.Alive() != nil {
+			return true, nil
+		}
 		answer, err := http.Get("http://" + old.Address + "/readyz")
 		if err != nil {
 			return false, err
@@ -108,13 +123,18 @@ func TestARollingUpdateRefusesNoPod(t *testing.T) {
 		return answer.StatusCode == http.StatusInternalServerError && string(body) == "shutting down\n", err
 	})
 	load.more(t, 20) // the Service has not noticed yet
-	require.Less(t, time.Since(asked), delay, "this machine is too slow for the test")
 	front.endpoint.Store(&nextEndpoint)
+	if inTime = time.Since(asked) < delay && old.Alive() == nil; !inTime {
+		_ = load.end()
+		<-stopped
+		return false
+	}
 	require.NoError(t, <-stopped)
 	took := time.Since(asked)
 	require.GreaterOrEqual(t, took, delay)
 	load.more(t, 20)
 	require.NoError(t, load.end(), "every creation succeeds")
-	require.Equal(t, load.created.Load(), load.patched.Load(), "and is patched")
-	t.Logf("%d pods created and patched; the old replica ended %s after SIGTERM", load.created.Load(), took.Round(time.Millisecond))
+	require.Equal(t, load.counts().created, load.counts().patched, "and is patched")
+	t.Logf("%d pods created and patched; the old replica ended %s after SIGTERM", load.counts().created, took.Round(time.Millisecond))
+	return true
 }

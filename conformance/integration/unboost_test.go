@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // boosted creates a VPA with this update policy and recommendation (empty = none), waits until the
@@ -26,7 +28,7 @@ const boostOfA = "vpaCpuStartupBoost/a"
 // unboosted waits until no pod has a boost annotation.
 func unboosted(t *testing.T, ns, app string) {
 	t.Helper()
-	eventually(t, 20*time.Second, "the end of the boost", func(context.Context) (bool, error) {
+	hang.Eventually(t, "the end of the boost", func(context.Context) (bool, error) {
 		for _, p := range podsOf(t, ns, app) {
 			if _, still := p.Annotations[boostOfA]; still {
 				return false, nil

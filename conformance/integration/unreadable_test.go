@@ -10,13 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/crds"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -37,7 +37,7 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	}
 	ns := namespace(t, "it-unreadable")
 	const quantity = "resourcePolicy: {containerPolicies: [{containerName: app, minAllowed: {cpu: 1e1.5}}]}"
-	eventually(t, 20*time.Second, "VPAs of upstream's kind", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "VPAs of upstream's kind", func(ctx context.Context) (bool, error) {
 		return cluster.Create(ctx, object(ns, "spec", quantity)) == nil, nil
 	})
 	inStatus := object(ns, "status", "")
@@ -85,24 +85,24 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	stopped := false
 	t.Cleanup(func() {
 		if !stopped {
-			_ = one.Stop(5 * time.Second)
+			_ = one.Stop()
 		}
 	})
-	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+	require.NoError(t, one.WaitReady(t.Context()))
 	recommended(t, ns, "served")
-	eventually(t, 20*time.Second, "the updater to log what it leaves out", func(context.Context) (bool, error) {
+	hang.Eventually(t, "the updater to log what it leaves out", func(context.Context) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return containsText(leftOut["spec"], `spec.resourcePolicy.containerPolicies[0].minAllowed.cpu cannot be read: it is "1e1.5": `), nil
 	})
 	unreadable := func(n int) {
-		eventually(t, 20*time.Second, "the metric to count what cannot be read", func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "the metric to count what cannot be read", func(ctx context.Context) (bool, error) {
 			text, err := get(ctx, "http://"+address+"/metrics")
 			return containsText(text, fmt.Sprintf("celvpa_unreadable_objects{kind=\"VerticalPodAutoscaler\"} %d\n", n)), err
 		})
 	}
 	setTarget(later, "1e-999999999") // while it is watched
-	eventually(t, 20*time.Second, "the log to name it", func(context.Context) (bool, error) {
+	hang.Eventually(t, "the log to name it", func(context.Context) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return containsText(unread["later"], `status.recommendation.containerRecommendations[0].target.cpu cannot be read: it is "1e-999999999"`) &&
@@ -133,7 +133,7 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "OK", text)
 	stopped = true
-	require.NoError(t, one.Stop(5*time.Second))
+	require.NoError(t, one.Stop())
 }
 
 // get is the response body of a URL.
@@ -154,7 +154,7 @@ func get(ctx context.Context, url string) (string, error) {
 // post sends a review to a webhook without verifying its certificate, and returns the answer.
 func post(t *testing.T, url, body string) string {
 	t.Helper()
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	client := http.Client{Timeout: hang.Limit, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	resp, err := client.Post(url, "application/json", strings.NewReader(body))
 	require.NoError(t, err)
 	defer resp.Body.Close()

@@ -6,30 +6,48 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
+	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// UPSTREAM.md Appendix B 11: containers without samples get no recommendation. In the lab the first
-// metrics of a pod arrive about 20 s after its start, which is 10 cycles of the recommender and of
-// the updater.
+// UPSTREAM.md Appendix B 11: containers without samples get no recommendation. The first metrics of a
+// pod arrive some time after its start: here once the VPA says that nothing is known.
+
+// unmeasured hides the usage of the pods of a Deployment, until measured.
+func unmeasured(d *appsv1.Deployment) *appsv1.Deployment {
+	metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, harness.Unknown, "true")
+	return d
+}
+
+// measured shows the usage of the pods of a namespace.
+func measured(t *testing.T, ns string) {
+	t.Helper()
+	for _, p := range pods(t, ns) {
+		shown := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+harness.Unknown+`":null}}}`))
+		require.NoError(t, client.IgnoreNotFound(cluster.Patch(t.Context(), &p, shown)))
+	}
+}
 
 // metricsThatBeginLateStarveNobody: pods of a new workload keep their requests until their usage is
 // known.
 func metricsThatBeginLateStarveNobody(t *testing.T) {
 	ns := namespace(t, "it-late-metrics")
 	seen := requestsOf(t, ns)
-	create(t, vpa(ns, "web", vpav1.UpdateModeInPlaceOrRecreate), steady(ns, "web", 2))
+	create(t, vpa(ns, "web", vpav1.UpdateModeInPlaceOrRecreate), unmeasured(steady(ns, "web", 2)))
 	running(t, ns, 2)
 	nothingKnown(t, ns, "web", "app")
+	measured(t, ns)
 	resizedTo(t, ns, "app", 2)
 	seen.neverBelowTheirOwn(t, "app")
 }
@@ -43,17 +61,18 @@ func aNewDeploymentUnderAnOldVPAStarvesNobody(t *testing.T) {
 	running(t, ns, 2)
 	recommended(t, ns, "web")
 	require.NoError(t, cluster.Delete(t.Context(), old, client.PropagationPolicy("Foreground")))
-	eventually(t, 60*time.Second, "the old Deployment and its pods to be gone", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the old Deployment and its pods to be gone", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, keyOf(old), old)
 		return err != nil && len(pods(t, ns)) == 0, client.IgnoreNotFound(err)
 	})
 
 	seen := requestsOf(t, ns)
-	next := using(steady(ns, "web", 2), "server")
+	next := unmeasured(using(steady(ns, "web", 2), "server"))
 	next.Spec.Template.Spec.Containers[0].Name = "server"
 	create(t, next)
 	running(t, ns, 2)
 	nothingKnown(t, ns, "web", "server")
+	measured(t, ns)
 	resizedTo(t, ns, "server", 2)
 	seen.neverBelowTheirOwn(t, "server")
 }
@@ -74,16 +93,25 @@ func aContainerThatIsAddedIsNotStarved(t *testing.T) {
 		}
 		side := *web.Spec.Template.Spec.Containers[0].DeepCopy()
 		side.Name = "side"
-		using(web, "side").Spec.Template.Spec.Containers = append(web.Spec.Template.Spec.Containers, side)
+		unmeasured(using(web, "side")).Spec.Template.Spec.Containers = append(web.Spec.Template.Spec.Containers, side)
 		return cluster.Update(t.Context(), web)
 	}))
-	eventually(t, 60*time.Second, "the VPA to report that nothing is known of side, and still what app needs", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the VPA to report that nothing is known of side, and still what app needs", func(ctx context.Context) (bool, error) {
 		var v vpav1.VerticalPodAutoscaler
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &v)
 		c := condition(&v, vpav1.RecommendationProvided)
 		return err == nil && c != nil && c.Status == corev1.ConditionTrue && c.Reason == "UsageUnknown" &&
 			strings.Contains(c.Message, "of container side") && v.Status.Recommendation.ContainerRecommendations[0].Target.Cpu().Cmp(steadyCPU) == 0, err
 	})
+	hang.Eventually(t, "the rollout", func(context.Context) (bool, error) {
+		for _, p := range pods(t, ns) {
+			if len(p.Spec.Containers) != 2 || p.Status.Phase != corev1.PodRunning {
+				return false, nil
+			}
+		}
+		return len(pods(t, ns)) == 2, nil
+	})
+	measured(t, ns)
 	resizedTo(t, ns, "side", 2)
 	seen.neverBelowTheirOwn(t, "app", "side")
 	require.Equal(t, "100m 128Mi", seen.first("side"))
@@ -102,7 +130,7 @@ func using(d *appsv1.Deployment, container string) *appsv1.Deployment {
 // resizedTo waits until a container of n pods has the recommendation for the usage of app.
 func resizedTo(t *testing.T, ns, container string, count int) {
 	t.Helper()
-	eventually(t, 120*time.Second, "the recommendation in "+container, func(context.Context) (bool, error) {
+	hang.Eventually(t, "the recommendation in "+container, func(context.Context) (bool, error) {
 		have := 0
 		for _, p := range pods(t, ns) {
 			for _, c := range p.Spec.Containers {

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -119,12 +119,15 @@ func startUpdaterAs(t *testing.T, as *clientcmdapi.AuthInfo, ns string, flags ..
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	u := &anUpdater{t: t, requests: newRequests(t)}
-	args := append([]string{"updater", "--kubeconfig=" + u.requests.kubeconfig(t, as), "--address=" + address, "--vpa-object-namespace=" + ns,
-		"--updater-interval=1500ms", "-v=5", updaterGates}, flags...)
+	own := u.requests.kubeconfig(t, as)
+	interval, err := harness.Pace(t.Context(), own, 2500*time.Millisecond)
+	require.NoError(t, err)
+	args := append([]string{"updater", "--kubeconfig=" + own, "--address=" + address, "--vpa-object-namespace=" + ns,
+		"--updater-interval=" + interval.String(), "--admission-controller-status-lease-timeout=10m", "-v=5", updaterGates}, flags...)
 	u.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, u.Add)
 	require.NoError(t, err)
 	t.Cleanup(u.stop)
-	require.NoError(t, u.WaitReady(t.Context(), 30*time.Second))
+	require.NoError(t, u.WaitReady(t.Context()))
 	return u
 }
 
@@ -133,7 +136,7 @@ func (u *anUpdater) stop() {
 	if u.killed {
 		return
 	}
-	if err := u.Stop(20 * time.Second); err != nil || u.Count("please report this") > 0 {
+	if err := u.Stop(); err != nil || u.Count("please report this") > 0 {
 		u.t.Errorf("the updater ended with %v; see %s", err, u.LogFile)
 	}
 }
@@ -148,8 +151,11 @@ func (u *anUpdater) kill() {
 func (u *anUpdater) cycles(n int) {
 	u.t.Helper()
 	const finished = `vpa_updater_execution_latency_seconds_count{step="total"}`
-	until := harness.Metric(u.Address, finished) + float64(n) + 1 // one may be under way
-	eventually(u.t, 60*time.Second, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return harness.Metric(u.Address, finished) >= until, nil })
+	for until, begun := harness.Metric(u.Address, finished)+1, 0; begun <= n; begun++ { // one may be under way
+		hang.Eventually(u.t, "a cycle", func(context.Context) (bool, error) {
+			return harness.Metric(u.Address, finished) >= until+float64(begun), nil
+		})
+	}
 }
 
 // counted is the value of a metric, summed over all series with these labels, each written as
@@ -179,10 +185,22 @@ series:
 	return sum
 }
 
+// hasCounted requires the value of a metric: what was done, or less if an answer came too late for its cycle.
+func (u *anUpdater) hasCounted(want int, metric string, labels ...string) {
+	u.t.Helper()
+	if u.requests.allHeard() {
+		require.Equal(u.t, want, u.counted(metric, labels...))
+	}
+	require.LessOrEqual(u.t, u.counted(metric, labels...), want)
+}
+
+// tries is how often something may have been tried since a time, if it is tried again after a minute.
+func tries(since time.Time) int { return 1 + int(time.Since(since)/time.Minute) }
+
 // decided waits until the log has a decision of a rule about a pod of a workload.
 func (u *anUpdater) decided(app, rule string) {
 	u.t.Helper()
-	eventually(u.t, 20*time.Second, "rule "+rule+" for "+app, func(context.Context) (bool, error) {
+	hang.Eventually(u.t, "rule "+rule+" for "+app, func(context.Context) (bool, error) {
 		for _, line := range u.Lines() {
 			if line.Text("rule") == rule && strings.HasPrefix(line.Text("pod"), app+"-") {
 				return true, nil

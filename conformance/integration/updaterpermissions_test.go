@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -59,7 +59,7 @@ func upstreamsPermissionsAreEnough(t *testing.T) {
 	unboosted(t, ns, "boosted")
 	requireEvent(t, ns, "EvictedPod", "update/evict")
 	requireEvent(t, forgotten, "UpdatesHaveNoEffect", "update/successors-unchanged")
-	eventually(t, 10*time.Second, "what the condition would report", func(context.Context) (bool, error) {
+	hang.Eventually(t, "what the condition would report", func(context.Context) (bool, error) {
 		return v.Says("no permission to write condition UpdatesHaveNoEffect; grant patch on verticalpodautoscalers/status"), nil
 	})
 	v.cycles(1)
@@ -107,7 +107,7 @@ func thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds(t *testing.T) {
 	unboosted(t, ns, "boosted")
 	requireEvent(t, ns, "EvictionRefused", "")
 	requireEvent(t, ns, "InPlaceResizeSkipped", "update/known-infeasible")
-	eventually(t, 40*time.Second, "the condition", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the condition", func(ctx context.Context) (bool, error) {
 		var written vpav1.VerticalPodAutoscaler
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: forgotten, Name: "web"}, &written)
 		return condition(&written, "UpdatesHaveNoEffect") != nil, err

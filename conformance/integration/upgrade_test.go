@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -98,7 +98,7 @@ func deleteCRDs(t *testing.T) {
 	for _, name := range []string{crds.VPA, crds.Checkpoint} {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		require.NoError(t, client.IgnoreNotFound(cluster.Delete(t.Context(), crd)))
-		eventually(t, 3*time.Minute, "CRD "+name+" to be gone", func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "CRD "+name+" to be gone", func(ctx context.Context) (bool, error) {
 			return apierrors.IsNotFound(cluster.Get(ctx, client.ObjectKeyFromObject(crd), crd)), nil
 		})
 	}
@@ -174,7 +174,7 @@ func contents(t *testing.T, ns string) map[string]string {
 // objects.
 func upgradedWell(t *testing.T, ns string, stored map[string]string) {
 	t.Helper()
-	eventually(t, 20*time.Second, "the rules of the schema in force", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the rules of the schema in force", func(ctx context.Context) (bool, error) {
 		err := cluster.Create(ctx, object(ns, "probe", "updatePolicy: {updateMode: 'Off', minReplicas: 0}"), client.DryRunAll)
 		return slices.Equal(refusals(err), []string{"vpa-object/min-replicas-positive@spec.updatePolicy.minReplicas"}), nil
 	})

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/inspect"
@@ -34,7 +35,7 @@ const nobodysRecommender = "recommenders: [{name: nobody}]"
 func explained(t *testing.T, ns, system, name string, done func(*explain.Report) bool) *explain.Report {
 	t.Helper()
 	var r *explain.Report
-	eventually(t, 60*time.Second, "the explanation of "+name, func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the explanation of "+name, func(ctx context.Context) (bool, error) {
 		out, err := exec.CommandContext(ctx, program, "explain", name, "-n", ns, "--kubeconfig", kubeconfig, "--celvpa-namespace", system, "-o", "json").Output()
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			t.Fatalf("explain %s: %s", name, exit.Stderr)
@@ -113,10 +114,10 @@ func TestWhy(t *testing.T) {
 	one, err := harness.Start(program, metrics, filepath.Join(t.TempDir(), "log"), args, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, one.Stop(20*time.Second))
+		require.NoError(t, one.Stop())
 		unregister(t)
 	})
-	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+	require.NoError(t, one.WaitReady(t.Context()))
 	require.NoError(t, cluster.Publish(t.Context(), system, "celvpa", inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"}))
 	killed(t, ns, "oom")
 

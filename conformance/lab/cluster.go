@@ -123,19 +123,19 @@ func (c *cluster) up(ctx context.Context, nodes int, virtual, metrics bool) (err
 	return nil
 }
 
-// ready reports whether the lab's API server answers. A slow one gets half a minute; only a closed
+// ready reports whether the lab's API server answers. A slow one gets minutes; only a closed
 // port means that the lab is gone.
 func (c *cluster) ready(ctx context.Context) bool {
 	config, err := c.restConfig()
 	if err != nil {
 		return false
 	}
-	config.Timeout = 5 * time.Second
+	config.Timeout = 30 * time.Second
 	client, err := rest.UnversionedRESTClientFor(restDefaults(config))
 	if err != nil {
 		return false
 	}
-	err = wait.PollUntilContextTimeout(ctx, time.Second, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, time.Second, servedWithin, true, func(ctx context.Context) (bool, error) {
 		err := client.Get().AbsPath("/readyz").Do(ctx).Error()
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return false, err
@@ -206,7 +206,7 @@ func (c *cluster) createArgs(virtual bool) ([]string, error) {
 			return nil, err
 		}
 	}
-	args := []string{"-c", config, "create", "cluster", "--runtime", "binary", "--wait", "120s",
+	args := []string{"-c", config, "create", "cluster", "--runtime", "binary", "--wait", servedWithin.String(),
 		"--disable-qps-limits", "--enable-crds", "Metric,ClusterResourceUsage,ResourceUsage",
 		"--etcd-binary", c.parts.path("etcd"),
 		"--kube-apiserver-binary", c.parts.path("kube-apiserver"),

@@ -36,8 +36,8 @@ func (c *cluster) pid(component string) (int, error) {
 	return pid, nil
 }
 
-// servedWithin is how long a lab may take to answer after a restart of a component.
-const servedWithin = time.Minute
+// servedWithin is how long a lab may take to start, to answer and to end a component, on a busy machine, before that is called a hang.
+const servedWithin = 5 * time.Minute
 
 // restart kills a component, starts it again with the same arguments and waits until the API server answers. kwokctl cannot: to
 // it, a process that was killed and that nobody has waited for still runs.
@@ -59,7 +59,7 @@ func (c *cluster) restart(ctx context.Context, component string) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("killing %s: %w", component, err)
 	}
-	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return !detached.Runs(pid), nil }); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, servedWithin, true, func(context.Context) (bool, error) { return !detached.Runs(pid), nil }); err != nil {
 		return fmt.Errorf("killing %s, process %d: %w", component, pid, err)
 	}
 	if err := again.Start(); err != nil {
@@ -111,7 +111,7 @@ func (c *cluster) waitServed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.Timeout = 5 * time.Second
+	config.Timeout = 30 * time.Second
 	client, err := rest.UnversionedRESTClientFor(restDefaults(config))
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/celvpa/celvpa/conformance/lab/detached"
 )
@@ -30,7 +29,7 @@ func (c *cluster) ensureMetricsServer(ctx context.Context, objects *objects) err
 		}
 	}
 	done := progress("waiting for metrics.k8s.io", "about 5 s")
-	err := objects.waitForMetricsAPI(ctx, 60*time.Second, func() bool { return c.metricsServer().PID() != 0 })
+	err := objects.waitForMetricsAPI(ctx, servedWithin, func() bool { return c.metricsServer().PID() != 0 })
 	done(err)
 	if err != nil {
 		return fmt.Errorf("%w; see %s", err, filepath.Join(c.dir, "metrics-server.log"))

@@ -116,7 +116,7 @@ func (p *parts) guest(ctx context.Context) (string, error) {
 // nodeStarts is how often the virtual machine is switched on before startNode gives up, and nodeStart is how long it may take.
 const (
 	nodeStarts = 3
-	nodeStart  = 2 * time.Minute
+	nodeStart  = 5 * time.Minute
 )
 
 // startNode switches the virtual machine on and waits until its node is ready. If the machine hangs it is switched off and on again:

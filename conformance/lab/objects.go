@@ -135,7 +135,7 @@ func (o *objects) applyNodes(ctx context.Context, count int) error {
 // declareFeatures sets the node's declared features, as its kubelet would.
 func (o *objects) declareFeatures(ctx context.Context, name string) error {
 	nodes := o.client.Resource(nodeGVR)
-	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, servedWithin, true, func(ctx context.Context) (bool, error) {
 		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, fmt.Errorf("reading node %s: %w", name, err)
@@ -170,7 +170,7 @@ func (o *objects) applyUsage(ctx context.Context, manifests []byte) error {
 		}
 		gvr := schema.GroupVersionResource{Group: "kwok.x-k8s.io", Version: "v1alpha1", Resource: strings.ToLower(object.GetKind()) + "s"}
 		var last error
-		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, servedWithin, true, func(ctx context.Context) (bool, error) {
 			_, last = o.client.Resource(gvr).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "lab", Force: true})
 			return last == nil, nil
 		})

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 const ns = "monitoring"
@@ -40,7 +42,7 @@ func (s *stage) dashboardsShowData(t *testing.T) {
 	missing := queries(t)
 	require.Greater(t, len(missing), 50)
 	var last map[string]string
-	for i, deadline := 0, time.Now().Add(4*time.Minute); len(missing) > 0; i++ {
+	for i, deadline := 0, time.Now().Add(2*hang.Limit); len(missing) > 0; i++ {
 		last = map[string]string{}
 		for _, name := range slices.Sorted(maps.Keys(missing)) {
 			if problem := s.noData(t, missing[name]); problem != "" {
@@ -130,6 +132,10 @@ func queries(t *testing.T) map[string]string {
 	return out
 }
 
+// ofABusyMachine are alerts that notice what a machine is too busy for, with scrapes and cycles of a second or two. None fires in the time
+// of the test.
+var ofABusyMachine = []string{"CelvpaComponentAbsent", "CelvpaWebhookUnreachable", "CelvpaStatusLeaseExpired", "CelvpaWritesPostponed", "CelvpaSamplesStalled"}
+
 func (s *stage) alertsAreEvaluated(t *testing.T) {
 	var states map[string]string
 	require.Eventually(t, func() bool {
@@ -147,9 +153,13 @@ func (s *stage) alertsAreEvaluated(t *testing.T) {
 			}
 		}
 		return states["CelvpaOverlayRejected"] == "pending" && states["CelvpaTargetCapped"] == "pending"
-	}, time.Minute, time.Second, "overlay typo is rejected, and container app of web is capped: %v", &states)
+	}, hang.Limit, time.Second, "overlay typo is rejected, and container app of web is capped: %v", &states)
 	for name, state := range states {
-		if name != "CelvpaOverlayRejected" && name != "CelvpaTargetCapped" {
+		switch {
+		case name == "CelvpaOverlayRejected" || name == "CelvpaTargetCapped":
+		case state == "pending" && slices.Contains(ofABusyMachine, name):
+			t.Logf("%s is pending, as on a busy machine", name)
+		default:
 			require.Equal(t, "inactive", state, name)
 		}
 	}

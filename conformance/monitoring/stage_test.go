@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -62,8 +63,8 @@ func newStage(t *testing.T) *stage {
 		args = append([]string{component, "--kubeconfig=" + lab.Kubeconfig, "--feature-gates=PodLevelResources=true"}, args...)
 		process, err := harness.Start(celvpa, address, filepath.Join(dir, component+".log"), args, nil)
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, process.Stop(30*time.Second), component) })
-		require.NoError(t, process.WaitReady(ctx, time.Minute))
+		t.Cleanup(func() { require.NoError(t, process.Stop(), component) })
+		require.NoError(t, process.WaitReady(ctx))
 		targets["celvpa-"+component] = address
 	}
 	s.stateMetrics = s.startStateMetrics(t, stateMetrics, lab.Kubeconfig, dir)
@@ -116,7 +117,7 @@ func launch(t *testing.T, program, address, log, path string, args ...string) {
 		}
 		defer answer.Body.Close()
 		return answer.StatusCode == http.StatusOK
-	}, time.Minute, 100*time.Millisecond, "%s does not answer; its log is %s", program, log)
+	}, hang.Limit, 100*time.Millisecond, "%s does not answer; its log is %s", program, log)
 }
 
 func free(t *testing.T) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -42,7 +43,7 @@ func (s *stage) stateMetricsAreWhatVPAsHave(t *testing.T) {
 		for name, value := range want {
 			require.InEpsilon(t, value+1, got[name]+1, 1e-9, name)
 		}
-	}, time.Minute, 500*time.Millisecond)
+	}, hang.Limit, 500*time.Millisecond)
 }
 
 // of adds what kube-state-metrics should export for a VPA.

@@ -58,7 +58,7 @@ func startBeside(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return process.Kill, process.WaitReady(ctx, patience)
+	return process.Kill, process.WaitReady(ctx)
 }
 
 // needsPods skips a test of celvpa's own pods.

@@ -48,7 +48,7 @@ func install(ctx context.Context) error {
 	if err := release(ctx, "upgrade", firstVersion, "--install", "--create-namespace"); err != nil {
 		return err
 	}
-	return rolledOut(ctx, 4*time.Minute)
+	return rolledOut(ctx, patience)
 }
 
 func uninstall(ctx context.Context) error {

@@ -24,7 +24,7 @@ import (
 
 // patience is how long a test waits for a step that the node, the metrics or celvpa take. A node that is emulated is slow, and on a
 // busy machine slower.
-var patience = 5 * time.Minute
+var patience = 15 * time.Minute
 
 // until looks again and again, and fails if it has not seen what it waits for in time. What look says last is logged.
 func until(t *testing.T, limit time.Duration, what string, look func(ctx context.Context) (done bool, seen string)) {

@@ -34,7 +34,7 @@ func order(t *testing.T, p *corev1.Pod, verb, parameter string, value int64) rep
 
 // tryOrder gives up in time: a proxy may not notice that who it asked was killed.
 func tryOrder(ctx context.Context, p *corev1.Pod, verb, parameter string, value int64) (r report, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	text, err := clients.CoreV1().RESTClient().Post().Namespace(p.Namespace).Resource("pods").Name(p.Name+":8080").SubResource("proxy").
 		Suffix(verb).Param(parameter, fmt.Sprint(value)).DoRaw(ctx)

@@ -38,8 +38,8 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.BoolVar(&s.once, "once", false, "stop with 0 as soon as all three milestones were seen, with 1 when the deadline passes first")
-	flag.DurationVar(&s.deadline, "deadline", 3*time.Minute, "how long -once waits for the milestones")
+	flag.BoolVar(&s.once, "once", false, "stop with 0 as soon as all three milestones were seen, with 1 when nothing happens until the deadline")
+	flag.DurationVar(&s.deadline, "deadline", 5*time.Minute, "how long -once waits for the next step; a slow machine takes its time for each")
 	flag.StringVar(&s.labName, "lab", "celvpa", "name of the lab to use or start when KUBECONFIG is not set")
 	flag.StringVar(&s.webhookAddress, "webhook-address", "127.0.0.1", "host by which the API server reaches this machine")
 	flag.StringVar(&s.rulesDir, "rules-dir", "", "folder with rule files to use instead of the shipped ones")
@@ -60,8 +60,8 @@ func main() {
 	}
 }
 
-// errMissed: the deadline passed before all milestones.
-var errMissed = errors.New("not everything was seen in time")
+// errMissed: nothing happened until the deadline.
+var errMissed = errors.New("nothing has happened any more, and not everything was seen")
 
 func run(ctx context.Context, s settings) (err error) {
 	say("building        celvpa from this working tree")
@@ -101,7 +101,7 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() {
-		if stopErr := celvpa.Stop(20 * time.Second); stopErr != nil {
+		if stopErr := celvpa.Stop(); stopErr != nil {
 			err = errors.Join(err, fmt.Errorf("stopping celvpa: %w", stopErr))
 		} else {
 			say("stopped         celvpa")
@@ -158,7 +158,7 @@ func findAPIServer(ctx context.Context, s settings, program string) (*apiServer,
 
 // down stops the lab, or deletes our objects from a foreign cluster.
 func (a *apiServer) down() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if a.lab != nil {
 		return a.lab.Down(ctx, os.Stdout)
@@ -219,17 +219,20 @@ func startCelvpa(ctx context.Context, s settings, program, kubeconfig, explain s
 	if err != nil {
 		return nil, err
 	}
-	if err := celvpa.WaitReady(ctx, 30*time.Second); err != nil {
-		return nil, errors.Join(err, celvpa.Stop(5*time.Second))
+	if err := celvpa.WaitReady(ctx); err != nil {
+		return nil, errors.Join(err, celvpa.Stop())
 	}
 	say("ready           celvpa: metrics at http://%s/metrics, log in %s", address, logFile)
 	return celvpa, nil
 }
 
-// follow narrates until Ctrl-C, the last milestone or the deadline. After the last milestone it asks why, once.
+// waitingAfter is how long nothing may happen before follow says what it waits for.
+const waitingAfter = time.Minute
+
+// follow narrates until Ctrl-C, the last milestone, or the deadline after the last step. After the last milestone it asks why, once.
 func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvpa, why func() error) error {
-	deadline := time.After(s.deadline)
 	trouble, asked := "", false
+	state, moved, told := "", time.Now(), time.Now()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -239,14 +242,20 @@ func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvp
 			return nil
 		case <-celvpa.Exited():
 			return fmt.Errorf("celvpa stopped by itself; see %s", celvpa.LogFile)
-		case <-deadline:
-			if s.once {
-				return fmt.Errorf("%w (%s): %s; last trouble: %s; celvpa's log is %s", errMissed, s.deadline, story.missing(), valueOr(trouble, "none"), celvpa.LogFile)
-			}
 		case <-tick.C:
 			if err := story.look(ctx); err != nil && ctx.Err() == nil && err.Error() != trouble {
 				trouble = err.Error()
 				say("trouble         %s; trying again", trouble)
+			}
+			switch now := story.state(); {
+			case now != state:
+				state, moved, told = now, time.Now(), time.Now()
+			case story.missing() == "":
+			case s.once && time.Since(moved) > s.deadline:
+				return fmt.Errorf("%w (%s): %s; last trouble: %s; celvpa's log is %s", errMissed, s.deadline, story.missing(), valueOr(trouble, "none"), celvpa.LogFile)
+			case time.Since(told) > waitingAfter:
+				told = time.Now()
+				say("waiting         so far %s", story.missing())
 			}
 			if asked || story.missing() != "" {
 				continue

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
@@ -48,7 +49,7 @@ func (i issuer) issue(ahead, caLife, life time.Duration) {
 // admissionWith replaces the shared admission controller until the test ends.
 func admissionWith(t *testing.T, flags ...string) *program {
 	t.Helper()
-	require.NoError(t, admission.Stop(20*time.Second))
+	require.NoError(t, admission.Stop())
 	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
 	require.NoError(t, err)
 	p := &program{}
@@ -56,10 +57,10 @@ func admissionWith(t *testing.T, flags ...string) *program {
 	p.Celvpa, err = harness.Start(celvpa, address, logOf(t, t.Name()), args, p.Add)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, p.Stop(20*time.Second))
+		require.NoError(t, p.Stop())
 		require.NoError(t, startAdmission(context.Background()))
 	})
-	require.NoError(t, p.WaitReady(t.Context(), 30*time.Second))
+	require.NoError(t, p.WaitReady(t.Context()))
 	return p
 }
 
@@ -80,14 +81,14 @@ func TestFilesWithACertificateThatHasExpired(t *testing.T) {
 	files.issue(-2*time.Hour, lasting, time.Hour)
 	p := admissionWith(t, fromFiles...)
 	require.True(t, p.Says("the serving certificate or its CA has expired", files.file("tls.crt")))
-	eventually(t, 20*time.Second, "a probe that does not reach the webhook", func(context.Context) (bool, error) {
+	hang.Eventually(t, "a probe that does not reach the webhook", func(context.Context) (bool, error) {
 		return p.Says("the API server does not reach this webhook") && !reachable(p), nil
 	})
 	require.Less(t, harness.Metric(p.Address, "celvpa_admission_certificate_expiration_timestamp_seconds"), float64(time.Now().Unix()))
 	s.unpatched("web")
 	files.issue(0, lasting, lasting)
 	s.patched("web")
-	eventually(t, 20*time.Second, "a probe that reaches the webhook", func(context.Context) (bool, error) {
+	hang.Eventually(t, "a probe that reaches the webhook", func(context.Context) (bool, error) {
 		return reachable(p), nil
 	})
 	require.Greater(t, harness.Metric(p.Address, "celvpa_admission_certificate_expiration_timestamp_seconds"), float64(time.Now().Unix()))
@@ -121,7 +122,7 @@ func (s *scene) lostSoFar() []string {
 // patched waits until new pods get their recommendations.
 func (s *scene) patched(app string) {
 	s.t.Helper()
-	eventually(s.t, 30*time.Second, "a new pod with its recommendation", func(context.Context) (bool, error) {
+	hang.Eventually(s.t, "a new pod with its recommendation", func(context.Context) (bool, error) {
 		requests, _ := s.created(app)
 		return requests == recommended, nil
 	})

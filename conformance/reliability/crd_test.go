@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -22,11 +22,11 @@ func TestACRDThatIsDeletedAndRestored(t *testing.T) {
 	s.rollsOut()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "verticalpodautoscalers.autoscaling.k8s.io"}}
 	require.NoError(t, cluster.Delete(t.Context(), crd))
-	eventually(t, 30*time.Second, "the CRD to be gone", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "the CRD to be gone", func(ctx context.Context) (bool, error) {
 		err := cluster.Get(ctx, client.ObjectKeyFromObject(crd), crd)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
-	s.moreCycles(s.updater, "updater", 2)
+	hang.Eventually(t, "the updater to know of no VPA", func(context.Context) (bool, error) { return s.updater.controls() == 0, nil })
 	before, _ := s.audited()
 	s.goOn()
 	s.moreCycles(s.updater, "updater", 5)
@@ -45,7 +45,7 @@ func TestACRDThatIsDeletedAndRestored(t *testing.T) {
 
 	require.NoError(t, cluster.InstallCRDs(t.Context(), true))
 	for app, mode := range modes {
-		eventually(t, 30*time.Second, "VPA "+app, func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "VPA "+app, func(ctx context.Context) (bool, error) {
 			err := cluster.Create(ctx, vpa(s.ns, app, mode))
 			return err == nil, err
 		})

@@ -31,7 +31,7 @@ func TestComponentsThatAreKilled(t *testing.T) {
 			lasting := s.start(other)
 			one := s.launch(component, component)
 			t.Cleanup(func() { one.Kill() })
-			require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+			require.NoError(t, one.WaitReady(t.Context()))
 			s.haveRecommendations("web", "inplace", "off", "fitting")
 			s.begin()
 			for i := range kills() {
@@ -47,7 +47,7 @@ func TestComponentsThatAreKilled(t *testing.T) {
 				one.Kill()
 				require.False(t, one.Says("please report this"), one.LogFile)
 				one = s.launch(component, fmt.Sprint(component, "-", i%2))
-				require.NoError(t, one.WaitReady(t.Context(), 60*time.Second))
+				require.NoError(t, one.WaitReady(t.Context()))
 			}
 			for _, name := range []string{"web", "inplace"} {
 				s.patch(name, map[string]any{"resourcePolicy": nil})
@@ -68,7 +68,7 @@ func TestComponentsThatAreKilled(t *testing.T) {
 				require.Equal(t, "inplace", s.appOf(pod), "pod %s was resized", pod)
 			}
 			t.Logf("killed %d times; %d evictions, %d pods resized; fewest pods of web: %d", kills(), len(evicted), len(resized), s.fewest("web"))
-			require.NoError(t, one.Stop(20*time.Second))
+			require.NoError(t, one.Stop())
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -58,12 +57,12 @@ func withLab(m *testing.M) (code int, err error) {
 	if own := os.Getenv("LAB_NAME"); own != "" { // parallel runs need different names
 		name = own
 	}
-	if lab, err = harness.Fresh(ctx, name, os.Stdout, "-nodes", "6"); err != nil {
+	if lab, err = harness.Fresh(ctx, name, os.Stdout, "-nodes", "6", "-metrics-server=false"); err != nil {
 		return 1, err
 	}
 	defer func() {
 		if admission != nil {
-			_ = admission.Stop(20 * time.Second)
+			_ = admission.Stop()
 		}
 		if downErr := lab.Down(ctx, os.Stdout); downErr != nil {
 			fmt.Fprintln(os.Stderr, "reliability:", downErr)
@@ -73,6 +72,13 @@ func withLab(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	if err := cluster.InstallCRDs(ctx, false); err != nil {
+		return 1, err
+	}
+	pods, err := cluster.NewAnnotated(ctx)
+	if err != nil {
+		return 1, err
+	}
+	if err := cluster.ServeUsage(ctx, pods.Usage); err != nil {
 		return 1, err
 	}
 	everything := []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}}}
@@ -94,9 +100,9 @@ func startAdmission(ctx context.Context) error {
 		return err
 	}
 	admission = &program{}
-	admission.Celvpa, err = harness.Start(celvpa, address, filepath.Join(logs, "admission-controller.log"), append([]string{"admission-controller", "--kubeconfig=" + lab.Kubeconfig}, args...), admission.Add)
+	admission.Celvpa, err = harness.Start(celvpa, address, filepath.Join(logs, "admission-controller.log"), append([]string{"admission-controller", "--kubeconfig=" + lab.Kubeconfig, "--status-lease-update-interval=1s"}, args...), admission.Add)
 	if err != nil {
 		return err
 	}
-	return admission.WaitReady(ctx, 30*time.Second)
+	return admission.WaitReady(ctx)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/conformance/faults"
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -81,7 +82,7 @@ func TestMetricsThatAreGone(t *testing.T) {
 	s.haveRecommendations("late") // it has no history to go by
 	for i, effect := range []faults.Effect{faults.Answer(503), faults.Answer(404), faults.Hang()} {
 		end := s.proxy.Inject(faults.Fault{On: ofMetrics, Share: 1, Effects: []faults.Effect{effect}})
-		eventually(t, 20*time.Second, "a reading that fails by "+effect.Name, func(context.Context) (bool, error) { return s.proxy.Counts()[effect.Name] > 0, nil })
+		hang.Eventually(t, "a reading that fails by "+effect.Name, func(context.Context) (bool, error) { return s.proxy.Counts()[effect.Name] > 0, nil })
 		if effect.Name == "hang" { // the cycle waits for its answer
 			goesOn(t, 3*time.Second)
 		} else {
@@ -92,7 +93,7 @@ func TestMetricsThatAreGone(t *testing.T) {
 		}
 		end()
 		before := s.samples("cpu", "accepted")
-		eventually(t, 30*time.Second, "samples", func(context.Context) (bool, error) { return s.samples("cpu", "accepted") > before, nil })
+		hang.Eventually(t, "samples", func(context.Context) (bool, error) { return s.samples("cpu", "accepted") > before, nil })
 	}
 	s.ends()
 	s.losesNothing()
@@ -115,7 +116,7 @@ func TestMetricsThatStandStill(t *testing.T) {
 	require.Positive(t, s.samples("memory", "old"))
 	end()
 	s.serveUsage(func() []usage { return s.used(time.Now()) })
-	eventually(t, 30*time.Second, "samples", func(context.Context) (bool, error) { return s.samples("memory", "accepted") > memory, nil })
+	hang.Eventually(t, "samples", func(context.Context) (bool, error) { return s.samples("memory", "accepted") > memory, nil })
 	s.ends()
 	s.losesNothing()
 }

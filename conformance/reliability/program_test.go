@@ -3,15 +3,18 @@ package reliability
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/celvpa/celvpa/conformance/faults"
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -21,30 +24,16 @@ type program struct {
 	harness.Log
 }
 
-// eventually polls until a condition holds; what describes the condition.
-func eventually(t *testing.T, limit time.Duration, what string, condition func(ctx context.Context) (bool, error)) {
-	t.Helper()
-	limit = harness.Patience(limit)
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, limit, true, func(context.Context) (done bool, err error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // of its own, so that last says what is wrong at the end
-		defer cancel()
-		done, last = condition(ctx) // the API server may be the one that fails
-		return done && last == nil, nil
-	})
-	require.NoError(t, err, "%s did not happen within %s: %v; logs are in bin/reliability", what, limit, last)
-}
-
 // start runs a component for the namespace of the scene, as its own user, until the test ends.
 func (s *scene) start(component string, flags ...string) *program {
 	s.t.Helper()
 	p := s.launch(component, component, flags...)
 	s.t.Cleanup(func() {
-		if err := p.Stop(20 * time.Second); err != nil {
+		if err := p.Stop(); err != nil {
 			s.t.Errorf("%s ended with %v; see %s", component, err, p.LogFile)
 		}
 	})
-	require.NoError(s.t, p.WaitReady(s.t.Context(), 30*time.Second))
+	require.NoError(s.t, p.WaitReady(s.t.Context()))
 	return p
 }
 
@@ -54,7 +43,13 @@ func (s *scene) launch(component, name string, flags ...string) *program {
 	address, err := harness.FreeAddress()
 	require.NoError(s.t, err)
 	p := &program{}
-	args := []string{component, "--kubeconfig=" + s.kubeconfig(component), "--address=" + address, "--vpa-object-namespace=" + s.ns, "--" + component + "-interval=1s"}
+	kubeconfig := s.kubeconfig(component)
+	interval, err := harness.Pace(s.t.Context(), kubeconfig, time.Second)
+	require.NoError(s.t, err)
+	args := []string{component, "--kubeconfig=" + kubeconfig, "--address=" + address, "--vpa-object-namespace=" + s.ns, "--" + component + "-interval=" + interval.String()}
+	if component == "updater" { // a webhook on a busy machine may renew its lease late
+		args = append(args, "--admission-controller-status-lease-timeout=10m")
+	}
 	p.Celvpa, err = harness.Start(celvpa, address, filepath.Join(logs, s.ns+"-"+name+".log"), append(args, flags...), p.Add)
 	require.NoError(s.t, err)
 	return p
@@ -95,9 +90,29 @@ func (p *program) cycles(component string) float64 {
 	return harness.Metric(p.Address, fmt.Sprintf(`vpa_%s_execution_latency_seconds_count{step="total"}`, component))
 }
 
+// controls is how many series of pods that VPAs control an updater has with a number.
+func (p *program) controls() (n int) {
+	answer, err := http.Get("http://" + p.Address + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "vpa_updater_controlled_pods_total{") && !strings.HasSuffix(line, "} 0\n") {
+			n++
+		}
+	}
+	return n
+}
+
 // moreCycles waits until n cycles have started and ended from now on.
 func (s *scene) moreCycles(p *program, component string, n int) {
 	s.t.Helper()
-	until := p.cycles(component) + float64(n) + 1 // one may be under way
-	eventually(s.t, 60*time.Second, fmt.Sprintf("%d cycles of the %s", n, component), func(context.Context) (bool, error) { return p.cycles(component) >= until, nil })
+	for until, begun := p.cycles(component)+1, 0; begun <= n; begun++ { // one may be under way
+		hang.Eventually(s.t, "a cycle of the "+component, func(context.Context) (bool, error) { return p.cycles(component) >= until+float64(begun), nil })
+	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/conformance/faults"
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // TestWithoutAnyFault is what the other tests compare with: their scene does what it should.
@@ -60,7 +61,7 @@ func TestSomeCallsFail(t *testing.T) {
 			end := s.proxy.Inject(faults.Fault{On: faults.Calls, Share: share, Effects: effects})
 			s.begin()
 			lasts(t, 20*time.Second)
-			eventually(t, 60*time.Second, "a failure", func(context.Context) (bool, error) { return len(s.proxy.Counts()) > 0, nil })
+			hang.Eventually(t, "a failure", func(context.Context) (bool, error) { return len(s.proxy.Counts()) > 0, nil })
 			if share > 0.1 { // a write that hangs takes the rest of its cycle
 				end()
 			}
@@ -147,7 +148,7 @@ func TestPodsThatAreLostDuringAnOutage(t *testing.T) {
 	for i := range 2 { // not those that the updater would begin with, and find gone
 		require.NoError(t, cluster.Delete(t.Context(), &pods[len(pods)-1-i]))
 	}
-	eventually(t, 20*time.Second, "two pods to be gone", func(ctx context.Context) (bool, error) {
+	hang.Eventually(t, "two pods to be gone", func(ctx context.Context) (bool, error) {
 		left, err := s.pods(ctx, "web")
 		return len(left) == 2, err
 	})

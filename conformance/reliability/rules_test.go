@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/rules"
 )
@@ -68,7 +69,7 @@ func (r *together) digests() map[string]bool {
 // all is the one digest that all components have in force.
 func (r *together) all(but string) (digest string) {
 	r.t.Helper()
-	eventually(r.t, 20*time.Second, "one digest in force in all components", func(context.Context) (bool, error) {
+	hang.Eventually(r.t, "one digest in force in all components", func(context.Context) (bool, error) {
 		found := r.digests()
 		for digest = range found {
 		}
@@ -154,7 +155,7 @@ func TestRulesThatAreSwappedHalfWay(t *testing.T) {
 	} {
 		spoiled.spoil(filepath.Join(folder, "estimate.yaml"))
 		for component, p := range r.programs {
-			eventually(t, 20*time.Second, component+" to say what is wrong: "+name, func(context.Context) (bool, error) {
+			hang.Eventually(t, component+" to say what is wrong: "+name, func(context.Context) (bool, error) {
 				return p.Says("the last good ones stay in force", spoiled.says), nil
 			})
 			require.Positive(t, harness.Metric(p.Address, `celvpa_rules_reload_total{result="error"}`))
@@ -183,7 +184,7 @@ func (s *scene) unregistered(flags ...string) *program {
 	p.Celvpa, err = harness.Start(celvpa, address, logOf(s.t, s.ns+"-admission-controller"), append(append([]string{"admission-controller", "--kubeconfig=" + lab.Kubeconfig, "--register-webhook=false",
 		"--vpa-object-namespace=" + s.ns, "--status-lease-name=" + s.ns}, args...), flags...), p.Add)
 	require.NoError(s.t, err)
-	s.t.Cleanup(func() { _ = p.Stop(20 * time.Second) })
-	require.NoError(s.t, p.WaitReady(s.t.Context(), 30*time.Second))
+	s.t.Cleanup(func() { _ = p.Stop() })
+	require.NoError(s.t, p.WaitReady(s.t.Context()))
 	return p
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/faults"
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -64,7 +64,7 @@ func newStage(t *testing.T, ns string, proxy *faults.Proxy) *scene {
 		create(t, vpa(ns, app, vpav1.UpdateModeOff), harness.Checkpoint(ns, app, "app", history()))
 	}
 	for app, n := range replicas {
-		eventually(t, 60*time.Second, "the pods of "+app, func(ctx context.Context) (bool, error) {
+		hang.Eventually(t, "the pods of "+app, func(ctx context.Context) (bool, error) {
 			pods, err := s.pods(ctx, app)
 			up := 0
 			for _, p := range pods {
@@ -113,14 +113,14 @@ func (s *scene) patch(name string, spec map[string]any) {
 // rollsOut waits until the rollout has started: a pod of web was evicted.
 func (s *scene) rollsOut() {
 	s.t.Helper()
-	eventually(s.t, 60*time.Second, "an eviction", func(context.Context) (bool, error) { return s.fewest("web") < replicas["web"], nil })
+	hang.Eventually(s.t, "an eviction", func(context.Context) (bool, error) { return s.fewest("web") < replicas["web"], nil })
 }
 
 // haveRecommendations waits until VPAs have the recommendation that the usage gives.
 func (s *scene) haveRecommendations(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
-		eventually(s.t, 120*time.Second, "the recommendation of "+name, func(ctx context.Context) (bool, error) {
+		hang.Eventually(s.t, "the recommendation of "+name, func(ctx context.Context) (bool, error) {
 			var v vpav1.VerticalPodAutoscaler
 			err := cluster.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: name}, &v)
 			if got := targetOf(&v); err == nil && got != recommended {
@@ -136,7 +136,7 @@ func (s *scene) ends() {
 	s.t.Helper()
 	s.haveRecommendations("web", "inplace", "off", "fitting", "late")
 	for app, want := range map[string]string{"web": recommended, "inplace": recommended, "fitting": recommended, "off": said(amounts(little))} {
-		eventually(s.t, 120*time.Second, "the pods of "+app+" to have "+want, func(ctx context.Context) (bool, error) {
+		hang.Eventually(s.t, "the pods of "+app+" to have "+want, func(ctx context.Context) (bool, error) {
 			pods, err := s.pods(ctx, app)
 			for _, p := range pods {
 				if requestsOf(&p) != want || granted(&p) != want {
@@ -154,7 +154,7 @@ func (s *scene) goOn() {
 	s.t.Helper()
 	for component, p := range map[string]*program{"recommender": s.recommender, "updater": s.updater} {
 		require.NoError(s.t, p.Alive(), component)
-		eventually(s.t, 60*time.Second, "the "+component+" to be ready", func(context.Context) (bool, error) {
+		hang.Eventually(s.t, "the "+component+" to be ready", func(context.Context) (bool, error) {
 			answer, err := http.Get("http://" + p.Address + "/readyz")
 			if err != nil {
 				return false, err

@@ -95,7 +95,7 @@ func (c *churn) run(ctx context.Context) error {
 }
 
 // answered is how long the API server may be away.
-const answered = 2 * time.Minute
+const answered = 10 * time.Minute
 
 // try asks the API server until it answers for good. What does not exist any more, or already, is what was wanted.
 func try(ctx context.Context, ask func(context.Context) error) error {

@@ -91,7 +91,7 @@ func (c *component) end(one *harness.Celvpa) error {
 	c.mu.Lock()
 	c.ending = true
 	c.mu.Unlock()
-	if err := one.Stop(30 * time.Second); err != nil {
+	if err := one.Stop(); err != nil {
 		return fmt.Errorf("stopping %s: %w; see %s", c.name, err, one.LogFile)
 	}
 	return nil

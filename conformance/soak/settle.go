@@ -19,7 +19,7 @@ import (
 
 // calmWithin is how long it may take until all is well after the last fault: reflectors wait for a minute, and the recommender needs
 // some cycles with new samples.
-const calmWithin = 3 * time.Minute
+const calmWithin = 10 * time.Minute
 
 // settle ends what is wrong on purpose and waits until each VPA has what it should have. It returns what is still missing.
 func (s *soak) settle(ctx context.Context, churn *churn) (late []string, err error) {

@@ -206,7 +206,7 @@ func (s *soak) prepareComponents(ctx context.Context, program, rules string) err
 }
 
 func (s *soak) waitReady(ctx context.Context) error {
-	limit := time.Now().Add(time.Minute)
+	limit := time.Now().Add(5 * time.Minute)
 	for _, c := range s.components {
 		for {
 			err := c.ready(ctx)

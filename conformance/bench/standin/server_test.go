@@ -51,7 +51,7 @@ func TestClientsOfARealAPIServerUseIt(t *testing.T) {
 	require.Eventually(t, func() bool {
 		list = corev1.PodList{}
 		return known.List(ctx, &list) == nil && len(list.Items) == 1 && list.Items[0].Name == "second"
-	}, 20*time.Second, 10*time.Millisecond)
+	}, 5*time.Minute, 10*time.Millisecond)
 
 	direct, err := client.New(config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestClientsOfARealAPIServerUseIt(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var seen vpav1.VerticalPodAutoscaler
 		return known.Get(ctx, client.ObjectKeyFromObject(v), &seen) == nil && seen.Status.Recommendation != nil
-	}, 20*time.Second, 10*time.Millisecond)
+	}, 5*time.Minute, 10*time.Millisecond)
 
 	checkpoint := &vpav1.VerticalPodAutoscalerCheckpoint{ObjectMeta: meta("web-app"), Spec: vpav1.VerticalPodAutoscalerCheckpointSpec{VPAObjectName: "web", ContainerName: "app"}}
 	checkpoint.Status.TotalSamplesCount = 7
