@@ -152,9 +152,9 @@ func podsThatComeBackUnchanged(t *testing.T) {
 	}
 	eventually(t, 40*time.Second, "the condition", func(context.Context) (bool, error) { return noEffect() != nil, nil })
 	require.Equal(t, corev1.ConditionTrue, noEffect().Status)
-	require.Equal(t, "update/successors-unchanged", noEffect().Reason)
+	require.Equal(t, "eviction/successors-unchanged", noEffect().Reason)
 	require.Contains(t, noEffect().Message, "replacement pods of Deployment web keep the resources of the evicted ones")
-	requireEvent(t, ns, "UpdatesHaveNoEffect", "update/successors-unchanged")
+	requireEvent(t, ns, "UpdatesHaveNoEffect", "eviction/successors-unchanged")
 	sent := u.requests.of("eviction", "web")
 	u.cycles(2)
 	require.Equal(t, sent, u.requests.of("eviction", "web"))
@@ -230,7 +230,7 @@ func aNewPodHasAClockOfItsOwn(t *testing.T) {
 	ns := namespace(t, "up-clock")
 	rules := ownRules(t)
 	editRules(t, rules, "pipeline.yaml", "{name: deferredTimeout, type: duration, default: 5m,", "{name: deferredTimeout, type: duration, default: 4s,")
-	editRules(t, rules, "update.yaml", "{name: slack, type: duration, default: 1s,", "{name: slack, type: duration, default: 0s,")
+	editRules(t, rules, "pipeline.yaml", "{name: slack, type: duration, default: 1s,", "{name: slack, type: duration, default: 0s,")
 	labels := map[string]string{"app": "web"}
 	create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.StatefulSetSpec{
 		Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},

@@ -38,7 +38,7 @@ func impatient(t *testing.T, ns string) {
 	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: rulesv1alpha1.RuleOverlaySpec{
 		Mode:   "Enforce",
 		Match:  &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}},
-		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"update.refusalBackOff": {Raw: []byte(`"1s"`)}}}},
+		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"refusalBackOff": {Raw: []byte(`"1s"`)}}}},
 	}}
 	create(t, overlay)
 	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.WithoutCancel(t.Context()), overlay)) })
@@ -53,7 +53,7 @@ func aQuotaRefusesAResize(t *testing.T) {
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
 	u := startUpdater(t, ns)
 	eventually(t, 20*time.Second, "two tries", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
-	u.decided("web", "update/over-quota")
+	u.decided("web", "resize/over-quota")
 	requireEvent(t, ns, "ResizeRefused", "exceeded quota: tight")
 	u.cycles(1)
 	same(t, ns, "web", before)
@@ -81,7 +81,7 @@ func aNodeWithoutTheFeature(t *testing.T) {
 	for _, p := range up(t, ns, "evicts", 1) {
 		has(t, &p, hasMore...)
 	}
-	eventually(t, 20*time.Second, "the refusal", func(context.Context) (bool, error) { return u.Says("update/resize-refused-never-evict"), nil })
+	eventually(t, 20*time.Second, "the refusal", func(context.Context) (bool, error) { return u.Says("resize/resize-refused-never-evict"), nil })
 	u.cycles(2)
 	for _, p := range same(t, ns, "waits", waits) {
 		has(t, &p, hasOfItsOwn...)
@@ -120,7 +120,7 @@ func aResizeThatIsNotAnswered(t *testing.T) {
 	}
 	eventually(t, 30*time.Second, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
 	u.requests.refuse("resize")
-	require.True(t, u.Says("update/resize-not-answered"))
+	require.True(t, u.Says("resize/resize-not-answered"))
 	answered := time.Now()
 	eventually(t, 100*time.Second, "all of them to be tried again", func(context.Context) (bool, error) {
 		return u.counted("vpa_updater_in_place_updated_pods_total") == len(before), nil

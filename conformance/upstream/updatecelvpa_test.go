@@ -29,7 +29,7 @@ import (
 func (f updateFlags) params() map[string]string {
 	out := map[string]string{}
 	if f.MinReplicas != nil {
-		out["update.minReplicas"] = strconv.Itoa(*f.MinReplicas)
+		out["minReplicas"] = strconv.Itoa(*f.MinReplicas)
 	}
 	if f.EvictionTolerance != nil {
 		out["evictionTolerance"] = fmt.Sprint(*f.EvictionTolerance)
@@ -38,10 +38,10 @@ func (f updateFlags) params() map[string]string {
 		out["updateThreshold"] = fmt.Sprint(*f.UpdateThreshold)
 	}
 	if f.Lifetime != nil {
-		out["update.lifetimeThreshold"] = f.Lifetime.Duration.String()
+		out["eligibility.lifetimeThreshold"] = f.Lifetime.Duration.String()
 	}
 	if f.EvictAfterOOM != nil {
-		out["update.evictAfterOOM"] = f.EvictAfterOOM.Duration.String()
+		out["evictAfterOOM"] = f.EvictAfterOOM.Duration.String()
 	}
 	if f.SkipBudget {
 		out["skipDisruptionBudget"] = "true"
