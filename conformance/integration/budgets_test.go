@@ -165,6 +165,30 @@ func podsThatComeBackUnchanged(t *testing.T) {
 	eventually(t, 20*time.Second, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
 }
 
+// newPodsThatAreRefused: two of four pods are lost to the eviction tolerance, and no more.
+func newPodsThatAreRefused(t *testing.T) {
+	ns := namespace(t, "up-not-created")
+	deployed(t, ns, "web", 4, small)
+	lift := limited(t, ns, "300m")
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	u.decided("web", "eviction/new-pods-refused")
+	requireEvent(t, ns, "UpdatesHaveNoEffect", "eviction/new-pods-refused")
+	noEffect := func() *vpav1.VerticalPodAutoscalerCondition {
+		v := &vpav1.VerticalPodAutoscaler{}
+		require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "web"}, v))
+		return condition(v, "UpdatesHaveNoEffect")
+	}
+	require.Contains(t, noEffect().Message, "exceeded quota: tight")
+	u.cycles(3)
+	require.Equal(t, 2, u.requests.of("eviction", "web"))
+
+	lift()
+	eventually(t, 2*time.Minute, "the ReplicaSet to try again", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) == 4, nil })
+	become(t, ns, "web", 4, "200m/- 200Mi/-")
+	eventually(t, 40*time.Second, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
+}
+
 // forgotten is a namespace that the webhook does not serve.
 const forgotten = "up-forgotten"
 

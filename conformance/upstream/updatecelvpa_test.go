@@ -162,7 +162,7 @@ func updateByCelvpa(in updateInput, g gates, leave map[string]bool) (out updateA
 		return out, asError(verdict)
 	}
 	resolver := &target.Resolver{Client: ownerReader{in: &in}}
-	groups := podupdate.Groups(context.Background(), resolver, in.Pods, func(target.Key, error) {})
+	groups := podupdate.Groups(context.Background(), resolver, in.Pods, updateNow, func(target.Key, error) {})
 	var pods []*podupdate.Pod
 	for _, pod := range in.Pods {
 		request := podupdate.Request{Pod: pod, VPA: v, Now: updateNow}
