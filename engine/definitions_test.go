@@ -96,6 +96,22 @@ func TestRulesCallDefinitions(t *testing.T) {
 	}
 }
 
+func TestDefinitionsReadParamsAndGates(t *testing.T) {
+	lib, err := libraryOf(strings.NewReplacer("  definitions:\n", "  params: [{name: best, type: string, default: platinum}]\n  definitions:\n",
+		"tier in ['gold', 'platinum']", "tier in ['gold', params.best] && !gates.Vouchers", "enforce: [Schema, Admission]", "enforce: [Admission]").Replace(defined))
+	require.NoError(t, err)
+	registry, cache := shop(), &compile.Cache{}
+	for _, vouchers := range []bool{false, true, false} {
+		book, err := compile.NewRulebook(lib, registry, compile.Options{Pipeline: "p", Gates: map[string]bool{"Vouchers": vouchers}, Cache: cache})
+		require.NoError(t, err)
+		require.Empty(t, book.Findings())
+		require.True(t, book.Default().ReadsParam("order.adjust", "best"))
+		f := order(40, 70)
+		require.Empty(t, book.Default().RunStages("order.adjust", f, nil))
+		require.Equal(t, vouchers, amounts(f)[1] == 50, "gold customers pay any price without the gate")
+	}
+}
+
 func TestValidationsForOthersHaveNoCalls(t *testing.T) {
 	v := definedPlan(t).Validations("order.validate")
 	require.Len(t, v, 2)
@@ -205,7 +221,7 @@ func TestDefinitionFaultsAreReportedInPlace(t *testing.T) {
 		"the name of a unit that has no function": {change("name: isGold", "name: grams"), `the name "grams" of the definition is taken by a unit`},
 		"the name of a fact":                      {change("name: isGold", "name: customer"), `the name "customer" of the definition is taken by a fact of order.adjust`},
 		"the name of an axis":                     {change("name: isGold", "name: measure"), `the name "measure" of the definition is taken by an axis`},
-		"a fact that it reads":                    {change("tier in", "tier + customer.tier in"), "base.yaml:10:54: Pipeline p@1.0.0, definition isGold: isGold(tier) reads nothing but its arguments, so not customer; add an argument for it"},
+		"a fact that it reads":                    {change("tier in", "tier + customer.tier in"), "base.yaml:10:54: Pipeline p@1.0.0, definition isGold: isGold(tier) reads only its arguments, params and gates, so not customer; add an argument for it"},
 		"a definition below":                      {change("goods[?which].orValue(0)", "isGold(which) ? 1 : goods[?which].orValue(0)"), "base.yaml:8:63: Pipeline p@1.0.0, definition amountOf: isGold is declared below; put it above amountOf"},
 		"itself":                                  {change("tier in", "isGold(tier) || tier in"), "base.yaml:10:53: Pipeline p@1.0.0, definition isGold: isGold calls itself; a definition is spelt out, so it cannot"},
 		"too few arguments":                       {change("isAbove(now, measure, params.most[measure])", "isAbove(now, measure)"), "base.yaml:26:21: RuleSet cap@1.0.0: definition isAbove(goods, which, most) takes 3 arguments, not 2"},
@@ -235,12 +251,12 @@ func TestFunctionsOfPointsThatAreNotCompiledAreNotUnknown(t *testing.T) {
 		require.NotContains(t, err.Error(), "no function or definition")
 	}
 	_, err := compile.NewRulebook(rules("tier in ['gold'] || sets.contains(tier, tier)"), shop(), compile.Options{Pipeline: "p", Points: []string{"order.validate"}})
-	require.ErrorContains(t, err, "isGold(tier) reads nothing but its arguments, so not sets")
+	require.ErrorContains(t, err, "isGold(tier) reads only its arguments, params and gates, so not sets")
 }
 
 func TestAFaultyDefinitionIsReportedOnce(t *testing.T) {
 	_, err := bookOf(strings.Replace(defined, "tier in ['gold', 'platinum']", "tiers in ['gold']", 1))
-	require.ErrorContains(t, err, "isGold(tier) reads nothing but its arguments, so not tiers")
+	require.ErrorContains(t, err, "isGold(tier) reads only its arguments, params and gates, so not tiers")
 	require.NotContains(t, err.Error(), "undeclared")
 	require.NotContains(t, err.Error(), "RuleSet")
 }

@@ -128,7 +128,7 @@ func TestFaultsOfExtensions(t *testing.T) {
 
 func TestFaultsOfWhatIsInheritedAreReportedOnce(t *testing.T) {
 	for name, tt := range map[string]struct{ from, to, want string }{
-		"a definition": {"tier in ['gold', 'platinum']", "tiers in ['gold']", "Pipeline p@1.0.0, definition isGold: isGold(tier) reads nothing but its arguments"},
+		"a definition": {"tier in ['gold', 'platinum']", "tiers in ['gold']", "Pipeline p@1.0.0, definition isGold: isGold(tier) reads only its arguments, params and gates"},
 		"a rule set":   {"[ship@1.0.0]", "[ship@2.0.0]", `Pipeline p@1.0.0: no rule set "ship@2.0.0"`},
 		"a param":      {"price: 50,", "price: many,", "Pipeline p@1.0.0: param most.price"},
 	} {

@@ -65,6 +65,13 @@ func (p *Plan) RuleSets(point string) []string {
 	return out
 }
 
+// ReadsParam reports whether a rule set at a point reads a parameter of the pipeline, such as maximum or maximum.cpu.
+func (p *Plan) ReadsParam(point, param string) bool {
+	name, _ := document.CutParam(param)
+	at := p.parts.Points[point]
+	return at != nil && slices.ContainsFunc(at.Sets, func(s *SetPlan) bool { return p.parts.Resolved.Pipeline.ReadsParams(s.RuleSet)[name] })
+}
+
 // Points lists the points at which at least one rule set runs, sorted.
 func (p *Plan) Points() []string {
 	var out []string

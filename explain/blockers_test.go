@@ -109,14 +109,14 @@ func TestAnHPAOfAnotherContainerIsNoFault(t *testing.T) {
 
 // TestWhatBlocksNothingIsNoVerdict: regression, an HPA was said to block pods that had nothing to change.
 func TestWhatBlocksNothingIsNoVerdict(t *testing.T) {
-	r := &Report{Findings: []Finding{finding("hpa-same-resource", "", "", "it scales by cpu"), {Token: "update/within-recommended-range", Class: Settled, Text: "Its requests are fine"}}}
+	r := &Report{Findings: []Finding{finding("hpa-same-resource", "", "", "it scales by cpu"), {Token: "eligibility/within-recommended-range", Class: Settled, Text: "Its requests are fine"}}}
 	require.Equal(t, "nothing to do: its requests are fine", verdict(r, nil, r.Now).Text)
 }
 
 // TestABudgetIsNoMatterOfModeInPlace, which never evicts: regression, the way out was to relax the budget.
 func TestABudgetIsNoMatterOfModeInPlace(t *testing.T) {
 	waits, evicts := Pod{}, Pod{}
-	waits.Action, waits.Rule, waits.Class = "Wait", "update/resize-under-way", Waiting
+	waits.Action, waits.Rule, waits.Class = "Wait", "resize/resize-under-way", Waiting
 	evicts.Action, evicts.Rule = "Evict", "update/mine"
 	for mode, want := range map[string]bool{"InPlace": false, "InPlaceOrRecreate": true} {
 		require.Equal(t, want, (&Report{Mode: mode, Pods: []Pod{waits}}).mayEvict(), mode)

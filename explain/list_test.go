@@ -14,7 +14,7 @@ import (
 
 // TestAListNamesTheVPAThatHasThePods of a shared target: regression, the other one had "no pods".
 func TestAListNamesTheVPAThatHasThePods(t *testing.T) {
-	plan := &simulate.Plan{Items: []answers.PlannedPod{{Pod: "shop/web-1", VPA: "shop/web", Action: "Skip", Rule: "update/nothing-to-change", Reason: "Nothing"}}}
+	plan := &simulate.Plan{Items: []answers.PlannedPod{{Pod: "shop/web-1", VPA: "shop/web", Action: "Skip", Rule: "eligibility/nothing-to-change", Reason: "Nothing"}}}
 	list := NewList([]*vpav1.VerticalPodAutoscaler{vpaOf("second", "Deployment", "web"), vpaOf("web", "Deployment", "web"), vpaOf("idle", "Deployment", "idle")}, nil, plan)
 	reasons := map[string]string{}
 	for _, row := range list.Items {

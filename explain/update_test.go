@@ -41,8 +41,8 @@ func TestTheVerdictIsWhatTheUpdaterDoesNext(t *testing.T) {
 	more := answers.Change{Container: "app", Field: "requests.cpu", From: "100m", To: "250m"}
 	evicts := planned("a", "Evict", "update/evict", "", more)
 	waits := planned("b", "Wait", "update/budget-spent", "Waiting")
-	broken := planned("c", "Skip", "update/too-few-replicas", "Misconfigured")
-	fine := planned("d", "Skip", "update/nothing-to-change", "Settled")
+	broken := planned("c", "Skip", "eligibility/too-few-replicas", "Misconfigured")
+	fine := planned("d", "Skip", "eligibility/nothing-to-change", "Settled")
 	for name, tt := range map[string]struct {
 		pods []answers.RunningPod
 		want Verdict
@@ -51,9 +51,9 @@ func TestTheVerdictIsWhatTheUpdaterDoesNext(t *testing.T) {
 			"1 of 3 pods will be evicted in 40s, first a: Because of update/evict (container app: requests.cpu 100m → 250m)"}},
 		"two actions": {[]answers.RunningPod{evicts, planned("e", "InPlace", "update/resize", "", more), evicts}, Verdict{"update/evict", "Evict",
 			"2 of 3 pods will be evicted, and 1 resized in place, in 40s, first a: Because of update/evict (container app: requests.cpu 100m → 250m)"}},
-		"a fault":         {[]answers.RunningPod{fine, waits, broken}, Verdict{"update/too-few-replicas", "Skip", "blocked: because of update/too-few-replicas"}},
+		"a fault":         {[]answers.RunningPod{fine, waits, broken}, Verdict{"eligibility/too-few-replicas", "Skip", "blocked: because of eligibility/too-few-replicas"}},
 		"a wait":          {[]answers.RunningPod{waits, fine}, Verdict{"update/budget-spent", "Wait", "waiting: because of update/budget-spent"}},
-		"nothing":         {[]answers.RunningPod{fine}, Verdict{"update/nothing-to-change", "Skip", "nothing to do: because of update/nothing-to-change"}},
+		"nothing":         {[]answers.RunningPod{fine}, Verdict{"eligibility/nothing-to-change", "Skip", "nothing to do: because of eligibility/nothing-to-change"}},
 		"without any pod": {nil, Verdict{Token: "no-pods", Text: "there are no pods to change"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,10 +67,10 @@ func TestTheVerdictIsWhatTheUpdaterDoesNext(t *testing.T) {
 
 func TestPodsWithTheSameRuleAreOneFinding(t *testing.T) {
 	r := composed(vpaOf("web", "Deployment", "web"), &ask.Result{Updater: &answers.Updater{Pods: []answers.RunningPod{
-		planned("b", "Wait", "update/budget-spent", "Waiting"), planned("a", "Wait", "update/budget-spent", "Waiting"), planned("c", "Skip", "update/pod-gone", "Settled")}}})
+		planned("b", "Wait", "update/budget-spent", "Waiting"), planned("a", "Wait", "update/budget-spent", "Waiting"), planned("c", "Skip", "resize/pod-gone", "Settled")}}})
 	require.Equal(t, []Finding{
 		{Token: "update/budget-spent", Class: Waiting, About: "2 pods: b, a", Text: "Because of update/budget-spent", WayOut: "Later"},
-		{Token: "update/pod-gone", Class: Settled, About: "pod c", Text: "Because of update/pod-gone", WayOut: "Later"},
+		{Token: "resize/pod-gone", Class: Settled, About: "pod c", Text: "Because of resize/pod-gone", WayOut: "Later"},
 	}, r.Findings)
 }
 
@@ -163,12 +163,12 @@ func TestOnlyLimitsThatRulesSetAboveMaxAllowedAreReported(t *testing.T) {
 
 // Regression: what was said about a pod was the reason for another one that the same rule decided on.
 func TestAPodIsExplainedByItsOwnReason(t *testing.T) {
-	young, old := planned("young", "Skip", "update/within-recommended-range", "Settled"), planned("old", "Skip", "update/within-recommended-range", "Settled")
+	young, old := planned("young", "Skip", "eligibility/within-recommended-range", "Settled"), planned("old", "Skip", "eligibility/within-recommended-range", "Settled")
 	young.Reason, old.Reason = "It is only 29s old", "It is only 11h old"
 	u := &answers.Updater{Pods: []answers.RunningPod{young, old}}
 	r := composed(vpaOf("web", "Deployment", "web"), &ask.Result{Updater: u})
 	r.only(vpaOf("web", "Deployment", "web"), u, "shop", "old")
-	require.Equal(t, []Finding{{Token: "update/within-recommended-range", Class: Settled, About: "pod old", Text: "It is only 11h old", WayOut: "Later"}}, r.Findings)
+	require.Equal(t, []Finding{{Token: "eligibility/within-recommended-range", Class: Settled, About: "pod old", Text: "It is only 11h old", WayOut: "Later"}}, r.Findings)
 	require.Equal(t, "nothing to do: it is only 11h old", verdict(r, u, r.Now).Text)
 }
 

@@ -273,7 +273,7 @@ func (x *comparison) pair(v *vpav1.VerticalPodAutoscaler) alike {
 	}
 	out := alike{recommend: true, count: true}
 	for _, line := range engine.Diff(key[0], key[1]) {
-		if strings.HasPrefix(line, "param ") || strings.HasPrefix(line, "pipeline ") ||
+		if strings.HasPrefix(line, "pipeline ") ||
 			about(line, key, facts.ContainerPolicy, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend, facts.PodRecommend) {
 			out.recommend = false
 		}
@@ -291,12 +291,16 @@ type alike struct {
 	count     bool // of usage
 }
 
-// about reports whether a line of engine.Diff is about some points: it begins with one of them, or
-// with a rule set that runs there.
+// about reports whether a line of engine.Diff is about some points: it begins with one of them, with
+// a rule set that runs there, or with a param that one of those reads.
 func about(line string, plans [2]*engine.Plan, points ...string) bool {
 	subject := line[:strings.IndexAny(line+":", ":/ ")]
 	if slices.Contains(points, subject) {
 		return true
+	}
+	if param, shared := strings.CutPrefix(line, "param "); shared {
+		param, _, _ = strings.Cut(param, " ")
+		return slices.ContainsFunc(points, func(point string) bool { return plans[0].ReadsParam(point, param) || plans[1].ReadsParam(point, param) })
 	}
 	return slices.ContainsFunc(points, func(point string) bool {
 		return slices.ContainsFunc(slices.Concat(plans[0].RuleSets(point), plans[1].RuleSets(point)), func(set string) bool {

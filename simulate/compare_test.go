@@ -91,12 +91,12 @@ func TestWhatACandidateChangesIsCounted(t *testing.T) {
 		},
 		"another namespace": {cluster: tracked, candidate: overlay("match: {namespaces: [other]}, change: [{params: {estimate.marginFraction: 1}}]"), cores: "0", gib: "0"},
 		"what the updater does": {
-			cluster: withStatus, candidate: overlay("change: [{params: {update.minReplicas: 3}}]"), vpas: 1, pods: 2, cores: "0", gib: "0",
-			actions: []string{"update/evict → update/too-few-replicas", "update/budget-spent → update/too-few-replicas"},
+			cluster: withStatus, candidate: overlay("change: [{params: {minReplicas: 3}}]"), vpas: 1, pods: 2, cores: "0", gib: "0",
+			actions: []string{"update/evict → eligibility/too-few-replicas", "update/budget-spent → eligibility/too-few-replicas"},
 		},
 		"an overlay in mode Audit counts as enforced": {
-			cluster: withStatus, candidate: overlay("mode: Audit, change: [{params: {update.minReplicas: 3}}]"), vpas: 1, pods: 2, cores: "0", gib: "0",
-			actions: []string{"update/evict → update/too-few-replicas", "update/budget-spent → update/too-few-replicas"},
+			cluster: withStatus, candidate: overlay("mode: Audit, change: [{params: {minReplicas: 3}}]"), vpas: 1, pods: 2, cores: "0", gib: "0",
+			actions: []string{"update/evict → eligibility/too-few-replicas", "update/budget-spent → eligibility/too-few-replicas"},
 		},
 		"the cluster's own overlay is in force on both sides": {
 			cluster: tracked + inCluster, candidate: overlay("priority: 1, change: [{params: {estimate.marginFraction: 1}}]", "more"), cores: "0", gib: "0",

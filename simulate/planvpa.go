@@ -22,7 +22,7 @@ type assessed struct {
 }
 
 func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items []answers.PlannedPod) {
-	groups := podupdate.Groups(context.Background(), u.resolver, pods, func(owner target.Key, err error) {
+	groups := podupdate.Groups(context.Background(), u.resolver, pods, u.now, func(owner target.Key, err error) {
 		u.note("%s: how many pods %s %s/%s should have is unknown: %v", v, owner.Kind, owner.Namespace, owner.Name, err)
 	})
 	u.countPods(groups)

@@ -230,10 +230,10 @@ func TestAMonthIsNotADayShort(t *testing.T) {
 func TestAPageSaysWhichWorkloadsAreNeverUpdated(t *testing.T) {
 	r := pagetest.Sweep()
 	for i := range r.Policies {
-		r.Policies[i].Workloads[0].NeverUpdated = &backtest.Obstacle{Rule: "update/too-few-replicas", Reason: "The workload has 1 live pod"}
+		r.Policies[i].Workloads[0].NeverUpdated = &backtest.Obstacle{Rule: "eligibility/too-few-replicas", Reason: "The workload has 1 live pod"}
 	}
 	text, _ := shown(t, written(t, r))
 	require.Contains(t, text, "Of 1 workload it would never have updated a pod")
 	require.Contains(t, text, "Never evicted or resized Workload Why")
-	require.Contains(t, text, "The workload has 1 live pod update/too-few-replicas")
+	require.Contains(t, text, "The workload has 1 live pod eligibility/too-few-replicas")
 }

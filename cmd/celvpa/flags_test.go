@@ -60,7 +60,7 @@ func TestOnlyGivenFlagsOverrideParameters(t *testing.T) {
 	require.NoError(t, flags.Parse([]string{"--min-replicas=3"}))
 	got, err := o.rules.options("")
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"update.minReplicas": "3"}, got.Params)
+	require.Equal(t, map[string]string{"minReplicas": "3"}, got.Params)
 	book, err := load(got)
 	require.NoError(t, err)
 	shipped, err := load(policy.Options{})

@@ -53,7 +53,7 @@ func TestBoostsThatCannotEndAreReported(t *testing.T) {
 	}{
 		"the mode leaves the pods alone":    {inMode("Off", "StatefulSet", "shop"), []string{"a shop Skip unboost/not-resizable", "b shop Skip unboost/not-resizable"}},
 		"they would be updated":             {inMode("Recreate", "StatefulSet", "shop"), []string{"a shop Evict update/evict", "b shop Wait update/budget-spent"}},
-		"somebody has to do something else": {strings.Replace(inMode("Recreate", "StatefulSet", "shop"), "updateMode", "minReplicas: 3, updateMode", 1), []string{"a shop Skip update/too-few-replicas", "b shop Skip update/too-few-replicas"}},
+		"somebody has to do something else": {strings.Replace(inMode("Recreate", "StatefulSet", "shop"), "updateMode", "minReplicas: 3, updateMode", 1), []string{"a shop Skip eligibility/too-few-replicas", "b shop Skip eligibility/too-few-replicas"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, notes, err := plannedFrom(t, true, tt.text+two+cannot)

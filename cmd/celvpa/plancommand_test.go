@@ -32,7 +32,7 @@ web/b  web/shop  Wait    update/budget-spent  11 up outside  1 of 2 replicas run
 		"now":                         {args: "-f shop.yaml", out: table},
 		"standard input":              {args: "-f -", stdin: shopPlan(), out: table},
 		"a flag of the updater":       {args: "-f shop.yaml --eviction-tolerance 1", out: both},
-		"nothing is out of range":     {args: "-f shop.yaml --min-replicas 3", out: strings.NewReplacer("Evict   update/evict         ", "Skip    update/too-few-replicas  ", "Wait    update/budget-spent  ", "Skip    update/too-few-replicas  ", "Its requests are outside the recommended range", "The workload has 2 live pods, fewer than minReplicas (3)", "1 of 2 replicas run undisturbed, and the eviction tolerance is 1", "The workload has 2 live pods, fewer than minReplicas (3)").Replace(table)},
+		"nothing is out of range":     {args: "-f shop.yaml --min-replicas 3", out: strings.NewReplacer("Evict   update/evict         ", "Skip    eligibility/too-few-replicas  ", "Wait    update/budget-spent  ", "Skip    eligibility/too-few-replicas  ", "Its requests are outside the recommended range", "The workload has 2 live pods, fewer than minReplicas (3)", "1 of 2 replicas run undisturbed, and the eviction tolerance is 1", "The workload has 2 live pods, fewer than minReplicas (3)").Replace(table)},
 		"a file that is missing":      {args: "-f missing.yaml -f shop.yaml", out: table, fails: "cannot read missing.yaml: no such file or directory"},
 		"a pod that cannot be read":   {args: "-f - -f shop.yaml", stdin: strings.Replace(running("odd", "shop", "StatefulSet", "shop"), "100m", "1 core", 1), out: table, fails: `Pod web/odd cannot be read: spec.containers[0].resources.requests.cpu is "1 core", which is not a quantity`},
 		"an unreadable VPA":           {args: "-f shop.yaml -f -", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: table, fails: "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
@@ -149,7 +149,7 @@ func TestOverlaysThatAreOnlyTriedAreReported(t *testing.T) {
 	overlay := func(mode, change string) string {
 		return "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: o}, spec: {mode: " + mode + ", match: {namespaces: [web]}, change: [" + change + "]}}\n"
 	}
-	const never = "{before: update/mode-off, decision: {name: never, when: 'true', do: Skip, reason: Not today}}"
+	const never = "{before: eligibility/mode-off, decision: {name: never, when: 'true', do: Skip, reason: Not today}}"
 	const leave = "{before: update-mode/applied, decision: {name: leave, when: 'true', do: Ignore}}"
 	boosted := inMode("Off", "StatefulSet", "shop") + sized("StatefulSet", "", "shop", 1) + running("a", "shop", "StatefulSet", "shop", ", annotations: {vpaCpuStartupBoost/app: '{}'}", "", ", conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-01-31T11:30:00Z'}]")
 	rowsNow := []string{"a shop Evict update/evict", "b shop Wait update/budget-spent"}
@@ -159,8 +159,8 @@ func TestOverlaysThatAreOnlyTriedAreReported(t *testing.T) {
 		rows, notes []string
 	}{
 		"what is done with pods": {text: shopPlan() + overlay("Audit", never), rows: rowsNow, notes: []string{
-			"pod web/a: RuleOverlay o (Audit) would change what is done with it: Evict (update/evict) → Skip (update/never)",
-			"pod web/b: RuleOverlay o (Audit) would change what is done with it: Evict (update/evict) → Skip (update/never)"}},
+			"pod web/a: RuleOverlay o (Audit) would change what is done with it: Evict (update/evict) → Skip (eligibility/never)",
+			"pod web/b: RuleOverlay o (Audit) would change what is done with it: Evict (update/evict) → Skip (eligibility/never)"}},
 		"what they are given": {text: shopPlan() + overlay("Warn", "{disable: 'requests/recommended/request[cpu]'}"), rows: rowsNow, notes: []string{
 			"pod web/a: RuleOverlay o (Warn) would change what is done with it: container app request cpu 500m → unset",
 			"pod web/b: RuleOverlay o (Warn) would change what is done with it: container app request cpu 500m → unset"}},
@@ -171,7 +171,7 @@ func TestOverlaysThatAreOnlyTriedAreReported(t *testing.T) {
 			"web/shop: RuleOverlay o (Audit) would change whether running pods are changed: Apply (update-mode/applied) → Ignore (update-mode/leave)"}},
 		"when boosts end": {gates: true, text: boosted + overlay("Audit", "{before: unboost/gate-off, decision: {name: never, when: 'true', do: Wait}}"), rows: []string{"a shop InPlace unboost/boost-over"}, notes: []string{
 			"pod web/a: RuleOverlay o (Audit) would change what is done with its startup boost: InPlace (unboost/boost-over) → Wait (unboost/never)"}},
-		"what is enforced counts": {text: shopPlan() + overlay("Enforce", never), rows: []string{"a shop Skip update/never", "b shop Skip update/never"}},
+		"what is enforced counts": {text: shopPlan() + overlay("Enforce", never), rows: []string{"a shop Skip eligibility/never", "b shop Skip eligibility/never"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, notes, err := plannedFrom(t, tt.gates, tt.text)
@@ -187,12 +187,12 @@ func TestRulesThatFailLeavePodsAlone(t *testing.T) {
 	overlay := func(change string) string {
 		return "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: o}, spec: {mode: Enforce, change: [" + change + "]}}\n"
 	}
-	report, notes, err := plannedFrom(t, false, shopPlan()+overlay("{before: update/mode-off, decision: {name: odd, when: 1 / (group.live - group.live) > 0, do: Evict}}"))
+	report, notes, err := plannedFrom(t, false, shopPlan()+overlay("{before: eligibility/mode-off, decision: {name: odd, when: 1 / (group.live - group.live) > 0, do: Evict}}"))
 	require.NoError(t, err)
-	require.Equal(t, []string{"a shop Skip update/odd", "b shop Skip update/odd"}, rows(report))
+	require.Equal(t, []string{"a shop Skip eligibility/odd", "b shop Skip eligibility/odd"}, rows(report))
 	require.Contains(t, report.Items[0].Reason, "division by zero")
 	require.Len(t, notes, 2)
-	require.Regexp(t, `^pod web/a: rule update/odd .* failed: .*; it is left alone$`, notes[0])
+	require.Regexp(t, `^pod web/a: rule eligibility/odd .* failed: .*; it is left alone$`, notes[0])
 
 	report, notes, err = plannedFrom(t, false, shopPlan()+overlay("{before: update-mode/applied, decision: {name: odd, when: 1 / (size(vpa.evictionRequirements) * 0) > 0, do: Apply}}"))
 	require.NoError(t, err)

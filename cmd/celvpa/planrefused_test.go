@@ -28,7 +28,7 @@ func TestPodsThatWouldNotComeBackAreNotEvicted(t *testing.T) {
 	evicted := []string{"a shop Evict update/evict", waits}
 	resized := []string{"a shop InPlace update/resize", waits}
 	both := func(rule string) []string {
-		return []string{"a shop Wait update/" + rule, "b shop Wait update/" + rule}
+		return []string{"a shop Wait " + rule, "b shop Wait " + rule}
 	}
 	for name, tt := range map[string]struct {
 		text   string
@@ -36,20 +36,20 @@ func TestPodsThatWouldNotComeBackAreNotEvicted(t *testing.T) {
 		rows   []string
 		reason string // of the first pod
 	}{
-		"admission would refuse them":       {text: pods("Recreate", shares, "") + defaults, rows: both("admission-refuses"), reason: refused},
+		"admission would refuse them":       {text: pods("Recreate", shares, "") + defaults, rows: both("eviction/admission-refuses"), reason: refused},
 		"there is no LimitRange":            {text: pods("Recreate", shares, ""), rows: evicted},
 		"it is of another namespace":        {text: pods("Recreate", shares, "") + strings.Replace(defaults, "namespace: web", "namespace: other", 1), rows: evicted},
 		"the gate is off":                   {text: pods("Recreate", shares, "") + defaults, off: true, rows: evicted},
 		"an empty stanza is none":           {text: pods("Recreate", ", resources: {}", "") + defaults, rows: evicted},
 		"empty limits are none":             {text: pods("Recreate", ", resources: {limits: {}}", "") + defaults, rows: evicted},
 		"empty requests are none":           {text: pods("Recreate", ", resources: {requests: {}}", "") + defaults, rows: evicted},
-		"a resize would bring the defaults": {text: pods("InPlaceOrRecreate", shares, "") + defaults, rows: both("limit-range-defaults"), reason: "A resize would give defaults of a LimitRange of type Container to containers that share what the pod has: app"},
+		"a resize would bring the defaults": {text: pods("InPlaceOrRecreate", shares, "") + defaults, rows: both("resize/limit-range-defaults"), reason: "A resize would give defaults of a LimitRange of type Container to containers that share what the pod has: app"},
 		"a resize has none to bring":        {text: pods("InPlaceOrRecreate", shares, ", limits: {cpu: 200m, memory: 256Mi}") + defaults, rows: resized},
 		"a resize is stuck, and the pod would not come back": {text: strings.ReplaceAll(pods("InPlaceOrRecreate", shares, ", limits: {cpu: 200m, memory: 256Mi}"), "phase: Running", "conditions: [{type: PodResizePending, status: 'True', reason: Infeasible}], phase: Running") + defaults,
-			rows: both("admission-refuses"), reason: refused},
-		"admission would leave new pods as they are": {text: pods("Recreate", "", "") + ignores, rows: both("admission-ignores"), reason: "Admission would not change the replacement pod: New pods stay as they are (admission-mode/never)"},
+			rows: both("eviction/admission-refuses"), reason: refused},
+		"admission would leave new pods as they are": {text: pods("Recreate", "", "") + ignores, rows: both("eviction/admission-ignores"), reason: "Admission would not change the replacement pod: New pods stay as they are (admission-mode/never)"},
 		"a resize does not ask for that":             {text: pods("InPlaceOrRecreate", "", "") + ignores, rows: resized},
-		"admission would use an older VPA":           {text: pods("Recreate", "", "") + older, rows: both("admission-by-another"), reason: "Admission would change the replacement pod by another VerticalPodAutoscaler, older"},
+		"admission would use an older VPA":           {text: pods("Recreate", "", "") + older, rows: both("eviction/admission-by-another"), reason: "Admission would change the replacement pod by another VerticalPodAutoscaler, older"},
 		"a resize does not ask for that either":      {text: pods("InPlaceOrRecreate", "", "") + older, rows: resized},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,11 +80,11 @@ func TestLintReportsErrorsAndFindings(t *testing.T) {
 	require.ErrorContains(t, err, "holds no rule files: they are called *.yaml or *.yml")
 
 	// One file, with a number that does not say what it counts, a table that fails, and a rule set that nothing runs.
-	const overlay = "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {change: [{before: update/mode-off, decision: {name: young, when: has(pod.age) && pod.age < 10, do: Wait}}]}\n"
+	const overlay = "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {change: [{before: eligibility/mode-off, decision: {name: young, when: has(pod.age) && pod.age < 10, do: Wait}}]}\n"
 	file := write(t, t.TempDir(), "o.yaml", overlay)
 	out, err = celvpa(t, "rules", "lint", file)
 	require.ErrorIs(t, err, errNo)
-	require.Contains(t, out, file+":4:99: RuleSet update@1.0.0, decision young, when: 10 counts nanoseconds here; write duration('10ns')\n")
+	require.Contains(t, out, file+":4:99: RuleSet eligibility@1.0.0, decision young, when: 10 counts nanoseconds here; write duration('10ns')\n")
 	out, err = celvpa(t, "rules", "lint", write(t, t.TempDir(), "t.yaml", strings.Replace(ownTable, "1150m", "1151m", 1)))
 	require.ErrorIs(t, err, errNo)
 	require.Contains(t, out, `RuleTest margin, row "target": bound.target.now.cpu: want 1151m, got 1150m`)
@@ -180,7 +180,7 @@ func TestDiffReportsEveryKindOfChange(t *testing.T) {
 		{"rounding.yaml", "each: [bound, resource]", "each: [bound, resource]\n    without: [cpu]", "rounding/round-up: without unset → cpu"},
 		{"estimate.yaml", "default: 0.5,", "default: 0.6,", "estimate: param lower.cpu 0.5 → 0.6"},
 		{"estimate.yaml", "scale(1048576,", "scale(1024,", "estimate/bounds: variable podMinimum resource == 'cpu' ? scale(1000, params.minimum.cpu * 0.001) : scale(1048576, params.minimum.memory) → "},
-		{"update.yaml", "mode-off, when: mode == 'Off', do: Skip", "mode-off, when: mode == 'Off', do: Wait", "update/mode-off: do Skip → Wait"},
+		{"eligibility.yaml", `isOff(vpa.?updateMode)", do: Skip`, `isOff(vpa.?updateMode)", do: Wait`, "eligibility/mode-off: do Skip → Wait"},
 		{"vpa-object.yaml", "at most one recommender can serve an object", "one only", "vpa-object/one-recommender: message at most one"},
 		{"fit-policy.yaml", "{resource} capped to minAllowed", "{resource} raised", "fit-policy/policy/min-allowed: note {resource} capped to minAllowed → {resource} raised"},
 		{"pipeline.yaml", "    - requests@1.0.0\n    - cpu-startup-boost@1.0.0\n", "    - cpu-startup-boost@1.0.0\n    - requests@1.0.0\n",
@@ -203,9 +203,9 @@ func TestDiffReportsWhichAnswersChange(t *testing.T) {
 	require.Contains(t, out, "answers of the test tables: nothing changes\nanswers with overlay payments:\n"+
 		"  margin/target ("+table+":8:5)\n    bound.target.now.cpu = 1150m → 1200m\n    bound.target.now.memory = 1234803097 → 1288490188\n")
 
-	out, err = celvpa(t, "rules", "diff", "shipped", ownRules(t, "update.yaml", "mode-off, when: mode == 'Off', do: Skip", "mode-off, when: mode == 'Off', do: Wait"), "--answers")
+	out, err = celvpa(t, "rules", "diff", "shipped", ownRules(t, "eligibility.yaml", `isOff(vpa.?updateMode)", do: Skip`, `isOff(vpa.?updateMode)", do: Wait`), "--answers")
 	require.NoError(t, err)
-	require.Regexp(t, `answers of the test tables:\n  pod-update/\S.* \(conformance/rules/\S+:\d+:5\)\n    do = Skip \(update/mode-off\) → Wait \(update/mode-off\)\n`, out)
+	require.Regexp(t, `answers of the test tables:\n  pod-update/\S.* \(conformance/rules/\S+:\d+:5\)\n    do = Skip \(eligibility/mode-off\) → Wait \(eligibility/mode-off\)\n`, out)
 }
 
 const ownTable = `apiVersion: rules.celvpa.dev/v1alpha1

@@ -42,16 +42,16 @@ func TestACandidateIsComparedByWhatItDoes(t *testing.T) {
 	require.Equal(t, "payments/ledger", got.Items[0].VPA)
 	require.Equal(t, "-2962m", got.Items[0].Requests.CPU) // 2 × (3481m - 2)
 	require.Equal(t, "0", got.Items[0].Requests.Memory)
-	require.Equal(t, "update/within-recommended-range", got.Items[0].Pods[0].Before.Rule)
+	require.Equal(t, "eligibility/within-recommended-range", got.Items[0].Pods[0].Before.Rule)
 	require.Equal(t, "update/evict", got.Items[0].Pods[0].After.Rule)
 
 	out, _, err = diffLive(t, twoCores, "-o", "wide")
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^payments/ledger-0 +payments/ledger +-1\.481 +0 +Skip \(update/within-recommended-range\) +Evict \(update/evict\) +container app: requests\.cpu 3481m → 2$`, out)
+	require.Regexp(t, `(?m)^payments/ledger-0 +payments/ledger +-1\.481 +0 +Skip \(eligibility/within-recommended-range\) +Evict \(update/evict\) +container app: requests\.cpu 3481m → 2$`, out)
 }
 
 func TestTheTopOfManyIsPrintedWithTheTotalsOfAll(t *testing.T) {
-	moreVPAs := "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: never}\nspec: {change: [{params: {update.minReplicas: 9}}]}\n"
+	moreVPAs := "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: never}\nspec: {change: [{params: {minReplicas: 9}}]}\n"
 	all, _, err := diffLive(t, moreVPAs, "-f", "../../examples/updater")
 	require.NoError(t, err)
 	out, _, err := diffLive(t, moreVPAs, "-f", "../../examples/updater", "--top", "2")

@@ -35,7 +35,7 @@ func TestThePageSaysWhyFromTheVerdictDown(t *testing.T) {
 	require.Equal(t, "Deployment web/shop: why?", ask[string](b, "document.title"))
 	text, at := b.text(), 0
 	for _, want := range []string{
-		"Deployment web/shop", "✕ Misconfigured The updater's next step: Skip update/too-few-replicas",
+		"Deployment web/shop", "✕ Misconfigured The updater's next step: Skip eligibility/too-few-replicas",
 		"One thing could not be found out",
 		"hpa-same-resource HorizontalPodAutoscaler web/shop", "Way out: Scale by another metric",
 		"container app cpu 100m → 476m memory 512Mi → 978270031",

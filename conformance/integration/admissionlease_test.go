@@ -20,7 +20,7 @@ func withoutAdmission(t *testing.T) {
 	same(t, ns, "resized", resized)
 	// A pod that would have to be evicted stays.
 	recommendNow(t, ns, "resized", target("40", "200Mi"))
-	u.decided("evicted", "update/admission-down")
+	u.decided("evicted", "eviction/admission-down")
 	hang.Eventually(t, "a resize that is refused", func(context.Context) (bool, error) { return u.requests.of("resize", "resized") > 2, nil })
 	u.cycles(2)
 	same(t, ns, "evicted", evicted)

@@ -155,9 +155,9 @@ func podsThatComeBackUnchanged(t *testing.T) {
 	}
 	hang.Eventually(t, "the condition", func(context.Context) (bool, error) { return noEffect() != nil, nil })
 	require.Equal(t, corev1.ConditionTrue, noEffect().Status)
-	require.Equal(t, "update/successors-unchanged", noEffect().Reason)
+	require.Equal(t, "eviction/successors-unchanged", noEffect().Reason)
 	require.Contains(t, noEffect().Message, "replacement pods of Deployment web keep the resources of the evicted ones")
-	requireEvent(t, ns, "UpdatesHaveNoEffect", "update/successors-unchanged")
+	requireEvent(t, ns, "UpdatesHaveNoEffect", "eviction/successors-unchanged")
 	sent := u.requests.of("eviction", "web")
 	u.cycles(2)
 	require.Equal(t, sent, u.requests.of("eviction", "web"))
@@ -166,6 +166,30 @@ func podsThatComeBackUnchanged(t *testing.T) {
 
 	setMode(t, ns, "web", "Off")
 	hang.Eventually(t, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
+}
+
+// newPodsThatAreRefused: two of four pods are lost to the eviction tolerance, and no more.
+func newPodsThatAreRefused(t *testing.T) {
+	ns := namespace(t, "up-not-created")
+	deployed(t, ns, "web", 4, small)
+	lift := limited(t, ns, "300m")
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	u.decided("web", "eviction/new-pods-refused")
+	requireEvent(t, ns, "UpdatesHaveNoEffect", "eviction/new-pods-refused")
+	noEffect := func() *vpav1.VerticalPodAutoscalerCondition {
+		v := &vpav1.VerticalPodAutoscaler{}
+		require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "web"}, v))
+		return condition(v, "UpdatesHaveNoEffect")
+	}
+	require.Contains(t, noEffect().Message, "exceeded quota: tight")
+	u.cycles(3)
+	require.Equal(t, 2, u.requests.of("eviction", "web"))
+
+	lift()
+	eventually(t, 2*time.Minute, "the ReplicaSet to try again", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) == 4, nil })
+	become(t, ns, "web", 4, "200m/- 200Mi/-")
+	eventually(t, 40*time.Second, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
 }
 
 // forgotten is a namespace that the webhook does not serve.
@@ -233,7 +257,7 @@ func aNewPodHasAClockOfItsOwn(t *testing.T) {
 	ns := namespace(t, "up-clock")
 	rules := ownRules(t)
 	editRules(t, rules, "pipeline.yaml", "{name: deferredTimeout, type: duration, default: 5m,", "{name: deferredTimeout, type: duration, default: 4s,")
-	editRules(t, rules, "update.yaml", "{name: slack, type: duration, default: 1s,", "{name: slack, type: duration, default: 0s,")
+	editRules(t, rules, "pipeline.yaml", "{name: slack, type: duration, default: 1s,", "{name: slack, type: duration, default: 0s,")
 	labels := map[string]string{"app": "web"}
 	create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.StatefulSetSpec{
 		Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},

@@ -81,7 +81,7 @@ func infeasibleStatusStorage(t *testing.T) {
 func infeasiblePatchRejection(t *testing.T) {
 	ns := namespace(t, "up-rejection")
 	u := tooBig(t, ns)
-	requireEvent(t, ns, "InPlaceResizeSkipped", "update/known-infeasible")
+	requireEvent(t, ns, "InPlaceResizeSkipped", "resize/known-infeasible")
 	u.skips(1)
 	recommendNow(t, ns, "web", target("39", "200Mi"))
 	u.refusedAsInfeasible(2)

@@ -104,15 +104,15 @@ func thePlanIsWhatTheUpdaterDoes(t *testing.T) {
 		switch did, decided := done[pod]; {
 		case !decided && !strings.HasPrefix(as, "Skip "):
 			differ = append(differ, pod+": planned "+as+", and nothing was decided")
-		case did == "Wait update/boosted": // by whom: the plan says more
+		case did == "Wait eligibility/boosted": // by whom: the plan says more
 			require.Equal(t, "Wait unboost/not-over", as)
 		case decided && did != as:
 			differ = append(differ, pod+": planned "+as+", decided "+did)
 		}
 	}
 	require.Empty(t, differ)
-	for _, rule := range []string{"update/evict", "update/budget-spent", "update/resize", "update/too-few-replicas", "update/no-recommendation", "update/within-recommended-range",
-		"update/eviction-requirements-unmet", "update/qos-class", "update/kubelet-says-infeasible", "update/infeasible-resize", "update/resize-under-way", "update/deferred-too-long", "update/boosted"} {
+	for _, rule := range []string{"update/evict", "update/budget-spent", "update/resize", "eligibility/too-few-replicas", "eligibility/no-recommendation", "eligibility/within-recommended-range",
+		"eligibility/eviction-requirements-unmet", "update/qos-class", "resize/kubelet-says-infeasible", "update/infeasible-resize", "resize/resize-under-way", "update/deferred-too-long", "eligibility/boosted"} {
 		require.Contains(t, strings.Join(slices.Collect(maps.Values(done)), ", "), rule)
 	}
 }

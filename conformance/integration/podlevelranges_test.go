@@ -32,7 +32,7 @@ func nobodyIsEvictedWhoWouldBeRefused(t *testing.T) {
 		has(t, &p, hasOfItsOwn...)
 	}
 	require.Zero(t, u.requests.of("eviction", "web"))
-	require.Equal(t, 2, u.counted("celvpa_updater_pods", `rule="update/admission-refuses"`))
+	require.Equal(t, 2, u.counted("celvpa_updater_pods", `rule="eviction/admission-refuses"`))
 }
 
 // containersThatShareAreGivenNoDefaults: API servers would apply them to a resize, so the updater
@@ -54,7 +54,7 @@ func containersThatShareAreGivenNoDefaults(t *testing.T) {
 		has(t, &p, hasOfItsOwn...)
 	}
 	require.Zero(t, u.requests.of("resize", "shares")+u.requests.of("eviction", "shares")+u.requests.of("eviction", "complete"))
-	require.Equal(t, 2, u.counted("celvpa_updater_pods", `rule="update/limit-range-defaults"`))
+	require.Equal(t, 2, u.counted("celvpa_updater_pods", `rule="resize/limit-range-defaults"`))
 
 	// The reason: the API server applies the defaults to any resize.
 	for _, p := range shares {

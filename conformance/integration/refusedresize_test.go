@@ -39,7 +39,7 @@ func impatient(t *testing.T, ns string) {
 	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: rulesv1alpha1.RuleOverlaySpec{
 		Mode:   "Enforce",
 		Match:  &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}},
-		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"update.refusalBackOff": {Raw: []byte(`"1s"`)}}}},
+		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"refusalBackOff": {Raw: []byte(`"1s"`)}}}},
 	}}
 	create(t, overlay)
 	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.WithoutCancel(t.Context()), overlay)) })
@@ -54,7 +54,7 @@ func aQuotaRefusesAResize(t *testing.T) {
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
 	u := startUpdater(t, ns)
 	hang.Eventually(t, "two tries", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
-	u.decided("web", "update/over-quota")
+	u.decided("web", "resize/over-quota")
 	requireEvent(t, ns, "ResizeRefused", "exceeded quota: tight")
 	u.cycles(1)
 	same(t, ns, "web", before)
@@ -82,7 +82,7 @@ func aNodeWithoutTheFeature(t *testing.T) {
 	for _, p := range up(t, ns, "evicts", 1) {
 		has(t, &p, hasMore...)
 	}
-	hang.Eventually(t, "the refusal", func(context.Context) (bool, error) { return u.Says("update/resize-refused-never-evict"), nil })
+	hang.Eventually(t, "the refusal", func(context.Context) (bool, error) { return u.Says("resize/resize-refused-never-evict"), nil })
 	u.cycles(2)
 	for _, p := range same(t, ns, "waits", waits) {
 		has(t, &p, hasOfItsOwn...)
@@ -121,7 +121,7 @@ func aResizeThatIsNotAnswered(t *testing.T) {
 	}
 	hang.Eventually(t, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
 	u.requests.refuse("resize")
-	hang.Eventually(t, "that they are waited for", func(context.Context) (bool, error) { return u.Says("update/resize-not-answered"), nil })
+	hang.Eventually(t, "that they are waited for", func(context.Context) (bool, error) { return u.Says("resize/resize-not-answered"), nil })
 	for app := range before {
 		become(t, ns, app, 1, "200m/- 200Mi/-")
 		same(t, ns, app, before[app])

@@ -86,7 +86,7 @@ func aPodIsNotEvictedWhileBoosted(t *testing.T) {
 	ns := namespace(t, "up-boosted")
 	before := boosted(t, ns, "web", 2, "updatePolicy: {updateMode: Recreate}", "3600", target("250m", "100Mi"))
 	u := startUpdater(t, ns)
-	u.decided("web", "update/boosted")
+	u.decided("web", "eligibility/boosted")
 	recommendNow(t, ns, "web", target("500m", "500Mi"))
 	u.cycles(3)
 	for _, p := range same(t, ns, "web", before) {
@@ -115,7 +115,7 @@ func aBoostEndsWhenTheVPASaysSo(t *testing.T) {
 	ready("unready", "False")
 	u := startUpdater(t, ns)
 	for app := range before {
-		u.decided(app, "update/boosted")
+		u.decided(app, "eligibility/boosted")
 	}
 	change := func(app, patch string) {
 		require.NoError(t, cluster.Patch(t.Context(), vpa(ns, app, ""), client.RawPatch(types.MergePatchType, []byte(patch))))

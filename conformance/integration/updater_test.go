@@ -65,6 +65,7 @@ func TestUpdater(t *testing.T) {
 		"a rollout keeps to its budget":                                aRolloutKeepsToItsBudget,
 		"a PodDisruptionBudget of 0 evicts nothing and says why":       aPodDisruptionBudgetOfZero,
 		"pods that come back unchanged are given up":                   podsThatComeBackUnchanged,
+		"new pods that are refused stop evictions":                     newPodsThatAreRefused,
 		"pods of a custom owner are not all lost at once":              podsOfACustomOwner,
 		"a boosted pod does not lift the guard of a small workload":    aBoostedPodLiftsNoGuard,
 		"a new pod of a StatefulSet has a resize clock of its own":     aNewPodHasAClockOfItsOwn,

@@ -58,7 +58,7 @@ func upstreamsPermissionsAreEnough(t *testing.T) {
 	become(t, ns, "boosted", 1, "250m/500m 100Mi/-")
 	unboosted(t, ns, "boosted")
 	requireEvent(t, ns, "EvictedPod", "update/evict")
-	requireEvent(t, forgotten, "UpdatesHaveNoEffect", "update/successors-unchanged")
+	requireEvent(t, forgotten, "UpdatesHaveNoEffect", "eviction/successors-unchanged")
 	hang.Eventually(t, "what the condition would report", func(context.Context) (bool, error) {
 		return v.Says("no permission to write condition UpdatesHaveNoEffect; grant patch on verticalpodautoscalers/status"), nil
 	})
@@ -106,7 +106,7 @@ func thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds(t *testing.T) {
 	become(t, ns, "boosted", 1, "250m/500m 100Mi/-")
 	unboosted(t, ns, "boosted")
 	requireEvent(t, ns, "EvictionRefused", "")
-	requireEvent(t, ns, "InPlaceResizeSkipped", "update/known-infeasible")
+	requireEvent(t, ns, "InPlaceResizeSkipped", "resize/known-infeasible")
 	hang.Eventually(t, "the condition", func(ctx context.Context) (bool, error) {
 		var written vpav1.VerticalPodAutoscaler
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: forgotten, Name: "web"}, &written)
@@ -135,7 +135,7 @@ func withoutPermissionToResize(t *testing.T) {
 	before := deployed(t, ns, "web", 2, small)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
 	u := startUpdaterAs(t, a.info(), ns)
-	u.decided("web", "update/not-permitted")
+	u.decided("web", "resize/not-permitted")
 	requireEvent(t, ns, "ResizeRefused", "cannot patch resource")
 	u.cycles(1)
 	for _, p := range same(t, ns, "web", before) {

@@ -133,7 +133,7 @@ func TestWhy(t *testing.T) {
 					slices.ContainsFunc(a.Usage, func(p answers.Percentile) bool { return p.Percent == "90" && p.Amount != "" })
 			})
 		}},
-		"2 a new target and no eviction": {about: "within", says: []string{"Settled update/within-recommended-range", "it is only", "it is 12h old and they differ from the target by 10% (now 20%)"}},
+		"2 a new target and no eviction": {about: "within", says: []string{"Settled eligibility/within-recommended-range", "it is only", "it is 12h old and they differ from the target by 10% (now 20%)"}},
 		"3 evictions are paused":         {about: "paused", says: []string{"Misconfigured admission-lease-expired", "nobody"}},
 		"4 no target":                    {about: "gone", says: []string{"Misconfigured target-unusable", "Deployment " + ns + "/gone does not exist"}},
 		"4 no pods":                      {about: "empty", says: []string{"Misconfigured no-pods", "app=empty"}},
@@ -142,10 +142,10 @@ func TestWhy(t *testing.T) {
 		"6 an absurd upper bound":        {about: "young", says: []string{"Info little-history container app", "the upper bound of cpu is", "estimate/bounds/widen-upper-bound", "history is 90 samples over 1h29m"}},
 		"7 a limit above maxAllowed":     {about: "capped", says: []string{"Info limit-above-max-allowed container a", "maxAllowed memory 500Mi bounds the request only; a new pod would get the limit 1000Mi", "now 200Mi"}},
 		"8 why it does not come down":    {about: "shrunk", says: []string{"target-falls-slowly container app", "if cpu usage stays at 400m, its target falls to"}},
-		"9 too few replicas":             {about: "alone", says: []string{"Misconfigured update/too-few-replicas", "The workload has 1 live pod, fewer than minReplicas (2) → It has 2 live pods"}},
+		"9 too few replicas":             {about: "alone", says: []string{"Misconfigured eligibility/too-few-replicas", "The workload has 1 live pod, fewer than minReplicas (2) → It has 2 live pods"}},
 		"9 a budget that blocks":         {about: "paused", says: []string{"Misconfigured budget-blocks PodDisruptionBudget " + ns + "/paused", "it wants 2 of 2 pods healthy"}},
 		"9 an HPA":                       {about: "alone", says: []string{"Misconfigured hpa-same-resource HorizontalPodAutoscaler " + ns + "/alone", "utilization of cpu"}},
-		"10 a resize that waits":         {about: "stuck", says: []string{"Waiting update/resize-under-way", "(Deferred,", "requested: 500, used: 31900, capacity: 32000", "5m have passed"}},
+		"10 a resize that waits":         {about: "stuck", says: []string{"Waiting resize/resize-under-way", "(Deferred,", "requested: 500, used: 31900, capacity: 32000", "5m have passed"}},
 	} {
 		t.Run(question, func(t *testing.T) {
 			var last *explain.Report
@@ -193,7 +193,7 @@ func TestWhy(t *testing.T) {
 	t.Run("a pod, and nothing", func(t *testing.T) {
 		pod := podOf(t, ns, "alone")
 		r := explained(t, ns, system, "pod/"+pod.Name, func(r *explain.Report) bool { return len(r.Pods) == 1 })
-		require.Equal(t, "update/too-few-replicas", r.Pods[0].Rule)
+		require.Equal(t, "eligibility/too-few-replicas", r.Pods[0].Rule)
 		require.Equal(t, ns+"/alone", r.VPA)
 		out, err := exec.CommandContext(t.Context(), program, "explain", "alon", "-n", ns, "--kubeconfig", kubeconfig).CombinedOutput()
 		require.Error(t, err)

@@ -43,7 +43,7 @@ func TestAMemoryLimitBelowUsage(t *testing.T) {
 		pod := holding(t, ns, "web")
 		watch(t, ns, "web", pinned("InPlace", lowers))
 		belowUsage(t, pod)
-		explained(t, ns, "web", "update/resize-under-way")
+		explained(t, ns, "web", "resize/resize-under-way")
 		order(t, pod, "hold", "bytes", 0)
 		kernelHas(t, pod, "app", 200, 40<<20)
 		undisturbed(t, pod, 0)

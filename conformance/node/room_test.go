@@ -23,7 +23,7 @@ func TestADeferredResizeWaitsForRoom(t *testing.T) {
 		reason, message := conditionOf(get(t, pod), corev1.PodResizePending)
 		return reason == corev1.PodReasonDeferred, reason + ": " + message
 	})
-	explained(t, ns, "web", "update/resize-under-way")
+	explained(t, ns, "web", "resize/resize-under-way")
 	kernelHas(t, pod, "app", 100, 60<<20)
 	require.NoError(t, cluster.Delete(t.Context(), filler))
 	kernelHas(t, pod, "app", 500, 60<<20)
@@ -78,7 +78,7 @@ func TestAResizeBeyondTheNodeIsRemembered(t *testing.T) {
 	ns := namespace(t, "infeasible")
 	pod := &deploy(t, ns, "web", 1, "containers: [{resources: {requests: {cpu: 25m, memory: 20Mi}, limits: {cpu: 100m, memory: 60Mi}}}]")[0]
 	watch(t, ns, "web", pinned("InPlace", "{cpu: 200, memory: 20Mi}"))
-	explained(t, ns, "web", "update/known-infeasible")
+	explained(t, ns, "web", "resize/known-infeasible")
 	kernelHas(t, pod, "app", 100, 60<<20)
 	undisturbed(t, pod, 0)
 	change(t, ns, "web", pinned("InPlace", "{cpu: 50m, memory: 20Mi}"))

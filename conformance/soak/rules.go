@@ -111,7 +111,7 @@ func (r *rulesChurn) changeOverlay(ctx context.Context, c *churn) error {
 	case 0:
 		spec.Mode = "Audit"
 		params["evictionTolerance"] = apiextensionsv1.JSON{Raw: []byte("1.0")}
-		params["update.minReplicas"] = apiextensionsv1.JSON{Raw: []byte("0")}
+		params["minReplicas"] = apiextensionsv1.JSON{Raw: []byte("0")}
 	case 1:
 		valid = false
 		params["estimate.marginFraction"] = apiextensionsv1.JSON{Raw: []byte(`"lots"`)}

@@ -29,7 +29,7 @@ import (
 func (f updateFlags) params() map[string]string {
 	out := map[string]string{}
 	if f.MinReplicas != nil {
-		out["update.minReplicas"] = strconv.Itoa(*f.MinReplicas)
+		out["minReplicas"] = strconv.Itoa(*f.MinReplicas)
 	}
 	if f.EvictionTolerance != nil {
 		out["evictionTolerance"] = fmt.Sprint(*f.EvictionTolerance)
@@ -38,10 +38,10 @@ func (f updateFlags) params() map[string]string {
 		out["updateThreshold"] = fmt.Sprint(*f.UpdateThreshold)
 	}
 	if f.Lifetime != nil {
-		out["update.lifetimeThreshold"] = f.Lifetime.Duration.String()
+		out["eligibility.lifetimeThreshold"] = f.Lifetime.Duration.String()
 	}
 	if f.EvictAfterOOM != nil {
-		out["update.evictAfterOOM"] = f.EvictAfterOOM.Duration.String()
+		out["evictAfterOOM"] = f.EvictAfterOOM.Duration.String()
 	}
 	if f.SkipBudget {
 		out["skipDisruptionBudget"] = "true"
@@ -162,7 +162,7 @@ func updateByCelvpa(in updateInput, g gates, leave map[string]bool) (out updateA
 		return out, asError(verdict)
 	}
 	resolver := &target.Resolver{Client: ownerReader{in: &in}}
-	groups := podupdate.Groups(context.Background(), resolver, in.Pods, func(target.Key, error) {})
+	groups := podupdate.Groups(context.Background(), resolver, in.Pods, updateNow, func(target.Key, error) {})
 	var pods []*podupdate.Pod
 	for _, pod := range in.Pods {
 		request := podupdate.Request{Pod: pod, VPA: v, Now: updateNow}

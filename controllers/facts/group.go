@@ -18,6 +18,12 @@ type Group struct {
 
 	Unchanged    int           // consecutive evictions whose replacement kept its old resources
 	UnchangedAge time.Duration // since the last of these evictions
+
+	Counted          bool          // Configured is the owner's number, not that of live pods
+	CreateRefused    string        // why the API server refuses new pods, as the owner reports; empty = it does not
+	CreateRefusedAge time.Duration // since the first refusal
+	Unreplaced       int           // evicted pods that are gone, without a new pod since
+	UnreplacedAge    time.Duration // since the first of them was gone
 }
 
 var groupSchema = lang.Bind("Group",
@@ -45,7 +51,14 @@ var groupSchema = lang.Bind("Group",
 
 	lang.IntFrom("unchanged", lang.Int, "consecutive evictions whose replacement kept its old resources",
 		func(g Group) int { return g.Unchanged }),
-	lang.IntFrom("unchangedAge", lang.IntOf(Duration), "since the last of these evictions", func(g Group) time.Duration { return g.UnchangedAge }))
+	lang.IntFrom("unchangedAge", lang.IntOf(Duration), "since the last of these evictions", func(g Group) time.Duration { return g.UnchangedAge }),
+
+	lang.TextIf("createRefused", "why the API server refuses new pods, in its words, as a ReplicaSet or ReplicationController reports it (condition ReplicaFailure); unset if it does not",
+		func(g Group) (string, bool) { return g.CreateRefused, g.CreateRefused != "" }),
+	lang.IntFrom("createRefusedAge", lang.IntOf(Duration), "since the owner first reported that", func(g Group) time.Duration { return g.CreateRefusedAge }),
+	lang.IntFrom("unreplaced", lang.Int, "pods that were evicted and are gone, and that the owner has not replaced although it lacks pods",
+		func(g Group) int { return g.Unreplaced }),
+	lang.IntFrom("unreplacedAge", lang.IntOf(Duration), "since the first of them was gone", func(g Group) time.Duration { return g.UnreplacedAge }))
 
 // Refusals are consecutive API server refusals, with no success in between. Refused resizes that
 // led to an eviction do not count.

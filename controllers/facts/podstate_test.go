@@ -122,8 +122,8 @@ func TestWhatTheUpdaterSeesReachesTheRules(t *testing.T) {
 		want   string
 	}{
 		{name: "as it is", mode: "Recreate", group: healthy, want: "update/evict"},
-		{name: "the mode", mode: "Off", group: healthy, want: "update/mode-off"},
-		{name: "containers that admission did not see", mode: "Recreate", group: healthy, want: "update/no-recommendation",
+		{name: "the mode", mode: "Off", group: healthy, want: "eligibility/mode-off"},
+		{name: "containers that admission did not see", mode: "Recreate", group: healthy, want: "eligibility/no-recommendation",
 			change: func(s *facts.PodState) {
 				s.Pod.Annotations = map[string]string{facts.AnnotationObservedContainers: "someone, else"}
 			}},
@@ -135,20 +135,20 @@ func TestWhatTheUpdaterSeesReachesTheRules(t *testing.T) {
 			change: func(s *facts.PodState) {
 				s.Pod.Annotations = map[string]string{facts.AnnotationObservedContainers: "x,y"}
 			}},
-		{name: "requests within the bounds, no start", mode: "Recreate", group: healthy, want: "update/within-recommended-range", change: within},
+		{name: "requests within the bounds, no start", mode: "Recreate", group: healthy, want: "eligibility/within-recommended-range", change: within},
 		{name: "requests within the bounds, started long ago", mode: "Recreate", group: healthy, want: "update/evict",
 			change: func(s *facts.PodState) {
 				within(s)
 				s.Pod.Status.StartTime = &metav1.Time{Time: now.Add(-12 * time.Hour)}
 			}},
-		{name: "requests that the node granted", mode: "Recreate", group: healthy, want: "update/within-recommended-range",
+		{name: "requests that the node granted", mode: "Recreate", group: healthy, want: "eligibility/within-recommended-range",
 			change: func(s *facts.PodState) {
 				s.Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", Resources: &corev1.ResourceRequirements{Requests: list(t, "cpu=10")}}}
 			}},
 		{name: "the phase", mode: "Recreate", group: healthy, want: "update/evict-pending",
 			change: func(s *facts.PodState) { s.Pod.Status.Phase = corev1.PodPending }},
-		{name: "admission", mode: "Recreate", group: healthy, want: "update/admission-down", change: func(s *facts.PodState) { s.NoAdmission = "no lease" }},
-		{name: "the workload", mode: "Recreate", group: facts.Group{Live: 4, Running: 4}, want: "update/replicas-unknown"},
+		{name: "admission", mode: "Recreate", group: healthy, want: "eviction/admission-down", change: func(s *facts.PodState) { s.NoAdmission = "no lease" }},
+		{name: "the workload", mode: "Recreate", group: facts.Group{Live: 4, Running: 4}, want: "eligibility/replicas-unknown"},
 		{name: "what was disrupted", mode: "Recreate", group: facts.Group{Configured: 4, Live: 4, Running: 4, Disrupted: 2}, want: "update/budget-spent"},
 		{name: "a resize", mode: "InPlaceOrRecreate", group: healthy, want: "update/infeasible-resize", change: func(s *facts.PodState) { s.Resize.Status = "Infeasible" }},
 		{name: "its age", mode: "InPlaceOrRecreate", group: healthy, want: "update/deferred-too-long",

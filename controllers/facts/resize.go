@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,6 +65,25 @@ func ResizeOf(pod *corev1.Pod) (status ResizeStatus, since time.Time, message st
 	}
 	return status, since, message
 }
+
+// What kubelets say about a resize. conformance/lab tests that they still do.
+const (
+	KubeletLacks      = "Node didn't have enough resource: " // and the first resource that they lack, for a deferred resize
+	KubeletBelowUsage = "cannot decrease memory limits: "    // of a container or pod, for one that fails
+)
+
+// lacking is the resource that a node says it lacks for a resize; empty if it does not say so.
+func lacking(message string) corev1.ResourceName {
+	_, rest, _ := strings.Cut(message, KubeletLacks)
+	for _, name := range ScaledResources {
+		if strings.HasPrefix(rest, string(name)+",") {
+			return name
+		}
+	}
+	return ""
+}
+
+func refusesBelowUsage(message string) bool { return strings.Contains(message, KubeletBelowUsage) }
 
 // awaited compares the spec with what the node granted. Nodes that cannot resize grant nothing.
 func awaited(pod *corev1.Pod) bool {

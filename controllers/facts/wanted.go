@@ -27,6 +27,10 @@ var resizeSchema = lang.Bind("Resize",
 	lang.IntFrom("age", lang.IntOf(Duration), "since the updater first saw the resize, or since the node reported it, whichever is longer",
 		func(r resizing) time.Duration { return max(r.Age, 0) }),
 	lang.TextFrom("message", "what the node says about it", func(r resizing) string { return r.Message }),
+	lang.TextFrom("lacks", "what the node lacks for a deferred resize, as it says: cpu or memory; empty if it does not say, or lacks something else",
+		func(r resizing) corev1.ResourceName { return lacking(r.Message) }),
+	lang.BoolFrom("belowUsage", "the node fails to carry it out because a memory limit would be below what is in use",
+		func(r resizing) bool { return r.Status == ResizeError && refusesBelowUsage(r.Message) }),
 	lang.RecordFrom("requested", resourcesSchema.Schema, "what the pod as a whole requests with it, from the pod's spec; unset without one",
 		func(r resizing) *lang.Record {
 			if r.now == nil {

@@ -202,7 +202,7 @@ func TestAnObjectMeansWhatTheSameDocumentInAFileMeans(t *testing.T) {
 		{"after":"container-caps","stage":{"name":"round","each":"bound","when":"has(now.memory)","onError":"SkipStage",
 			"variables":{"after":"ceilTo(now.memory, step)","step":"mem('1Mi')"},
 			"rules":[{"name":"mib","when":"after > now.memory","set":{"now.memory":"after"},"note":"rounded"},{"name":"none","when":"now.memory == 0","unset":["now.memory"]}]}},
-		{"before":"update/mode-off","decision":{"name":"never","when":"pod.phase == 'Unknown'","do":"Wait","reason":"r"}},
+		{"before":"eligibility/mode-off","decision":{"name":"never","when":"pod.phase == 'Unknown'","do":"Wait","reason":"r"}},
 		{"replace":"vpa-object/one-recommender","validation":{"at":"spec","enforce":["Admission"],"expression":"true","message":"m","severity":"Warn"}},
 		{"replace":"requests/recommended","stage":{"each":["container","resource"],"without":["memory"],"rules":[{"name":"request","set":{"requests[resource]":"recommended[resource]"},"when":"resource in recommended","unset":"share[resource]"}]}}]}`
 	var o rulesv1alpha1.RuleOverlay

@@ -121,7 +121,7 @@ func VPAWithTarget(object any) (any, error) {
 }
 
 // Controller keeps the identity of a well-known controller, its owners, its selector and what says
-// how many pods it wants; of a CronJob the labels of its pods. Anything else is returned as it is,
+// how many pods it wants and that it cannot create them; of a CronJob the labels of its pods. Anything else is returned as it is,
 // such as the DeletedFinalStateUnknown of an informer. It implements client-go's TransformFunc.
 func Controller(object any) (any, error) {
 	switch o := object.(type) {
@@ -131,12 +131,16 @@ func Controller(object any) (any, error) {
 		return &appsv1.DaemonSet{ObjectMeta: identity(&o.ObjectMeta), Spec: appsv1.DaemonSetSpec{Selector: o.Spec.Selector},
 			Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: o.Status.DesiredNumberScheduled}}, nil
 	case *appsv1.ReplicaSet:
-		return &appsv1.ReplicaSet{ObjectMeta: identity(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Selector: o.Spec.Selector}}, nil
+		return &appsv1.ReplicaSet{ObjectMeta: identity(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Selector: o.Spec.Selector},
+			Status: appsv1.ReplicaSetStatus{Conditions: only(o.Status.Conditions, func(c *appsv1.ReplicaSetCondition) bool { return c.Type == appsv1.ReplicaSetReplicaFailure })}}, nil
 	case *appsv1.StatefulSet:
 		return &appsv1.StatefulSet{ObjectMeta: identity(&o.ObjectMeta), Spec: appsv1.StatefulSetSpec{Replicas: o.Spec.Replicas, Selector: o.Spec.Selector}}, nil
 	case *corev1.ReplicationController:
 		return &corev1.ReplicationController{ObjectMeta: identity(&o.ObjectMeta),
-			Spec: corev1.ReplicationControllerSpec{Replicas: o.Spec.Replicas, Selector: o.Spec.Selector}}, nil
+			Spec: corev1.ReplicationControllerSpec{Replicas: o.Spec.Replicas, Selector: o.Spec.Selector},
+			Status: corev1.ReplicationControllerStatus{Conditions: only(o.Status.Conditions, func(c *corev1.ReplicationControllerCondition) bool {
+				return c.Type == corev1.ReplicationControllerReplicaFailure
+			})}}, nil
 	case *batchv1.Job:
 		return &batchv1.Job{ObjectMeta: identity(&o.ObjectMeta), Spec: batchv1.JobSpec{Selector: o.Spec.Selector}}, nil
 	case *batchv1.CronJob:
@@ -145,6 +149,16 @@ func Controller(object any) (any, error) {
 		return out, nil
 	}
 	return object, nil
+}
+
+// only keeps some conditions; most controllers have none of them.
+func only[C any](list []C, keep func(*C) bool) (kept []C) {
+	for i := range list {
+		if keep(&list[i]) {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
 }
 
 // identity keeps what names an object and its owners.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -90,6 +91,7 @@ type controller struct {
 	owners   []metav1.OwnerReference
 	uid      types.UID // empty when it is not known
 	replicas *int32    // desired replicas, read-only; nil for kinds without them, such as a Job
+	refused  Refused
 
 	// Of a well-known kind. matches is how it finds its pods; nil matches nothing.
 	wellKnown bool
@@ -119,6 +121,7 @@ func (r *Resolver) readKnown(ctx context.Context, k Key) (c controller, found bo
 	}
 	c = controller{wellKnown: true, owners: object.GetOwnerReferences(), uid: object.GetUID(), version: object.GetResourceVersion()}
 	c.matches, c.replicas = podsOf(object)
+	c.refused = refusedOf(object)
 	return c, true, nil
 }
 
@@ -144,6 +147,31 @@ func podsOf(object client.Object) (matches *metav1.LabelSelector, replicas *int3
 	}
 	return nil, nil
 }
+
+// refusedOf is why the API server refuses new pods of a controller.
+func refusedOf(object client.Object) Refused {
+	switch o := object.(type) {
+	case *appsv1.ReplicaSet:
+		for _, c := range o.Status.Conditions {
+			if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue && c.Reason == failedCreate {
+				return Refused{said(c.Message), c.LastTransitionTime.Time}
+			}
+		}
+	case *corev1.ReplicationController:
+		for _, c := range o.Status.Conditions {
+			if c.Type == corev1.ReplicationControllerReplicaFailure && c.Status == corev1.ConditionTrue && c.Reason == failedCreate {
+				return Refused{said(c.Message), c.LastTransitionTime.Time}
+			}
+		}
+	}
+	return Refused{}
+}
+
+// said bounds the words of others.
+func said(text string) string { return strings.ToValidUTF8(text[:min(len(text), 1024)], "") }
+
+// failedCreate is the reason of a condition ReplicaFailure for pods that cannot be created.
+const failedCreate = "FailedCreate"
 
 var one int32 = 1 // replicas by default
 

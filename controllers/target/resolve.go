@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,20 +82,34 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 	return c.selector, nil
 }
 
-// Replicas is how many pods the direct owner of a group asks for. An owner without such a number,
-// as a Job, gives live, the number of its live pods (UPSTREAM.md §5.4).
-func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
+// Demand is what the direct owner of a group says about its pods.
+type Demand struct {
+	Replicas int  // that it asks for
+	Counted  bool // Replicas is its own number, not that of live pods
+	Refused  Refused
+}
+
+// Refused is the API server's last refusal of a new pod, as a ReplicaSet or a ReplicationController
+// reports it. Other kinds report none. Zero without one.
+type Refused struct {
+	Message string
+	Since   time.Time
+}
+
+// Demand reads what the direct owner of a group says. An owner without a number of replicas, as a
+// Job, gives live, the number of its live pods (UPSTREAM.md §5.4).
+func (r *Resolver) Demand(ctx context.Context, k Key, live int) (Demand, error) {
 	c, found, err := (&search{Resolver: r}).get(ctx, k, question{as: asCount})
 	if err != nil {
-		return 0, err
+		return Demand{}, err
 	}
 	if !found {
-		return 0, fmt.Errorf("%s %s/%s does not exist", k.Kind, k.Namespace, k.Name)
+		return Demand{}, fmt.Errorf("%s %s/%s does not exist", k.Kind, k.Namespace, k.Name)
 	}
 	if c.replicas == nil {
-		return live, nil
+		return Demand{Replicas: live, Refused: c.refused}, nil
 	}
-	return int(*c.replicas), nil
+	return Demand{Replicas: int(*c.replicas), Counted: true, Refused: c.refused}, nil
 }
 
 // Scalable reports whether a controller of a custom kind has a scale subresource, in any version

@@ -50,7 +50,7 @@ func TestEvictionsWithoutEffectArePaused(t *testing.T) {
 	require.Empty(t, w.replaced("vain", nil), "four do")
 	one := w.condition("vain")
 	require.Equal(t, corev1.ConditionTrue, one.Status)
-	require.Equal(t, "update/successors-unchanged", one.Reason)
+	require.Equal(t, "eviction/successors-unchanged", one.Reason)
 	require.Contains(t, one.Message, "replacement pods of Deployment vain keep the resources of the evicted ones")
 	require.Empty(t, w.replaced("vain", nil))
 	require.Len(t, w.heard("UpdatesHaveNoEffect"), 1)

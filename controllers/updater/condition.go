@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -42,16 +43,16 @@ func (c *conditions) forbid(now time.Time) {
 	c.forbidden = now
 }
 
-// reportNoEffect reports the rule that pauses evictions for a VPA because they have no effect;
+// reportNoEffect reports the rule that pauses evictions of a group because they have no effect;
 // empty = none does.
-func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, rule string, log logr.Logger) {
+func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, paused facts.Group, rule string, log logr.Logger) {
 	const about = "evictions without effect"
 	if rule == "" {
 		r.reported.Over(v.UID, about)
 		r.writeCondition(ctx, v, nil, log)
 		return
 	}
-	condition := &vpav1.VerticalPodAutoscalerCondition{Type: vpav1.UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: noEffect(v)}
+	condition := &vpav1.VerticalPodAutoscalerCondition{Type: vpav1.UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: noEffect(v, paused)}
 	if r.reported.News(v.UID, about, rule) {
 		r.Actuator.Recorder.Eventf(v, nil, corev1.EventTypeWarning, string(vpav1.UpdatesHaveNoEffect), "Evict", "%s (%s)", condition.Message, rule)
 		log.Info("evictions have no effect; pausing them", "detail", condition.Message, "rule", rule)
@@ -60,8 +61,14 @@ func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 }
 
 // noEffect is the message for users: what is wrong, and what to check.
-func noEffect(v *vpav1.VerticalPodAutoscaler) string {
+func noEffect(v *vpav1.VerticalPodAutoscaler, paused facts.Group) string {
 	of := target.Of(v)
+	switch {
+	case paused.CreateRefused != "":
+		return fmt.Sprintf("new pods of %s %s are refused, so evictions are paused: %s", of.Kind, of.Name, paused.CreateRefused)
+	case paused.Unreplaced > 0:
+		return fmt.Sprintf("evicted pods of %s %s were not replaced, so evictions are paused: its events FailedCreate say why", of.Kind, of.Name)
+	}
 	return fmt.Sprintf("replacement pods of %s %s keep the resources of the evicted ones, so evictions are paused: "+
 		"check that the API server calls the admission webhook for pods of namespace %s, and whether another webhook or controller sets their resources",
 		of.Kind, of.Name, v.Namespace)

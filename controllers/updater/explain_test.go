@@ -57,9 +57,10 @@ func TestExplainSaysWhatTheNextCycleDoes(t *testing.T) {
 		}
 	}
 	t.Logf("rules compared, seeds 0 to %d: %v", seeds-1, rules)
-	for _, rule := range []string{"evict", "resize", "budget-spent", "too-few-replicas", "within-recommended-range", "known-infeasible", "resize-under-way",
-		"disruption-budget", "resize-refused-lately", "eviction-refused-lately", "successors-unchanged", "pending-pod", "admission-down"} {
-		require.NotZero(t, rules["update/"+rule], rule)
+	for _, rule := range []string{"eligibility/too-few-replicas", "eligibility/within-recommended-range", "resize/known-infeasible", "resize/resize-under-way",
+		"resize/resize-refused-lately", "resize/pending-pod", "eviction/eviction-refused-lately", "eviction/successors-unchanged", "eviction/admission-down",
+		"update/disruption-budget", "update/budget-spent", "update/resize", "update/evict"} {
+		require.NotZero(t, rules[rule], rule)
 	}
 }
 

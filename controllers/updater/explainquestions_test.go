@@ -60,18 +60,18 @@ func TestExplainAnswersWhatUsersAsk(t *testing.T) {
 				w.edit("web-01", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = amounts("440m", "512Mi") })
 				w.clock.Step(3 * time.Hour)
 			},
-			action: "Skip", rule: "update/within-recommended-range", class: "Settled", reason: "Its requests are within the recommended range, and it is only 3h old"},
+			action: "Skip", rule: "eligibility/within-recommended-range", class: "Settled", reason: "Its requests are within the recommended range, and it is only 3h old"},
 		{question: "a new target, but no eviction: old enough, but too little to gain", replicas: 2, mode: vpav1.UpdateModeRecreate,
 			before: func(w *world) {
 				w.edit("web-01", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = amounts("480m", "512Mi") })
 				w.clock.Step(13 * time.Hour)
 			},
-			action: "Skip", rule: "update/within-recommended-range", class: "Settled", reason: "differ from the target by only 4%"},
+			action: "Skip", rule: "eligibility/within-recommended-range", class: "Settled", reason: "differ from the target by only 4%"},
 		{question: "evicted, but unchanged: the webhook is down", replicas: 2, mode: vpav1.UpdateModeRecreate,
 			options: func(o *Options) {
 				o.Admission = func(context.Context) error { return errors.New("not renewed for 2m0s") }
 			},
-			action: "Wait", rule: "update/admission-down", class: "Misconfigured", reason: "The admission controller's status lease expired"},
+			action: "Wait", rule: "eviction/admission-down", class: "Misconfigured", reason: "The admission controller's status lease expired"},
 		{question: "evicted, but unchanged: replacements keep their resources", replicas: 2, mode: vpav1.UpdateModeRecreate,
 			before: func(w *world) {
 				for range 3 {
@@ -81,9 +81,9 @@ func TestExplainAnswersWhatUsersAsk(t *testing.T) {
 					w.clock.Step(time.Minute)
 				}
 			},
-			action: "Wait", rule: "update/successors-unchanged", class: "Misconfigured", reason: "The replacement pods of the last 3 evictions kept their old resources"},
+			action: "Wait", rule: "eviction/successors-unchanged", class: "Misconfigured", reason: "The replacement pods of the last 3 evictions kept their old resources"},
 		{question: "what blocks it: minReplicas", replicas: 1, mode: vpav1.UpdateModeRecreate,
-			action: "Skip", rule: "update/too-few-replicas", class: "Misconfigured", reason: "The workload has 1 live pod, fewer than minReplicas (2)"},
+			action: "Skip", rule: "eligibility/too-few-replicas", class: "Misconfigured", reason: "The workload has 1 live pod, fewer than minReplicas (2)"},
 		{question: "what blocks it: a PodDisruptionBudget", replicas: 2, mode: vpav1.UpdateModeRecreate,
 			before: func(w *world) {
 				w.refusing("evict", budgetRefusal(2))
@@ -98,7 +98,7 @@ func TestExplainAnswersWhatUsersAsk(t *testing.T) {
 					p.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts("2", "3000000000500m")}
 				})
 			},
-			action: "Skip", rule: "update/recommendation-withheld", class: "Misconfigured",
+			action: "Skip", rule: "eligibility/recommendation-withheld", class: "Misconfigured",
 			reason: "Part of the recommendation is not applied: an amount of memory in the pod is too large or not a whole number of bytes"},
 		{question: "why its startup boost does not end: the gate is off", replicas: 2, mode: vpav1.UpdateModeOff,
 			before: func(w *world) {
@@ -111,21 +111,21 @@ func TestExplainAnswersWhatUsersAsk(t *testing.T) {
 			before: func(w *world) {
 				w.edit("web-01", func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSGuaranteed })
 			},
-			action: "Wait", rule: "update/qos-class-never-evict", class: "Misconfigured", reason: "The resize would change the QoS class of the pod, and the mode never evicts"},
+			action: "Wait", rule: "resize/qos-class-never-evict", class: "Misconfigured", reason: "The resize would change the QoS class of the pod, and the mode never evicts"},
 		{question: "in place refused: deferred by the node", replicas: 2, mode: vpav1.UpdateModeInPlaceOrRecreate,
 			before: func(w *world) {
 				w.edit("web-01", func(p *corev1.Pod) {
 					p.Status.Conditions = condition(corev1.PodResizePending, corev1.PodReasonDeferred, "Node didn't have enough resource: cpu", w.clock.Now().Add(-2*time.Minute))
 				})
 			},
-			action: "Wait", rule: "update/resize-under-way", class: "Waiting", reason: "A resize of this pod is under way (Deferred, 2m)"},
+			action: "Wait", rule: "resize/resize-under-way", class: "Waiting", reason: "A resize of this pod is under way (Deferred, 2m)"},
 		{question: "in place skipped: a remembered attempt", replicas: 2, mode: vpav1.UpdateModeInPlace,
 			before: func(w *world) {
 				w.refusing("resize", forbidden("Node capacity exceeded", "NodeCapacity"))
 				w.cycle()
 				w.clock.Step(time.Minute)
 			},
-			action: "Skip", rule: "update/known-infeasible", class: "Misconfigured", reason: "The node could not carry out an earlier resize, and this one asks for no less"},
+			action: "Skip", rule: "resize/known-infeasible", class: "Misconfigured", reason: "The node could not carry out an earlier resize, and this one asks for no less"},
 	} {
 		t.Run(tt.question, func(t *testing.T) {
 			w := newWorld(t, tt.options, "InPlace")
@@ -148,14 +148,14 @@ func TestExplainAnswersWhatUsersAsk(t *testing.T) {
 			require.NotEmpty(t, pod.Steps, "the way of the decision")
 			require.NotEmpty(t, said.Rules.Digest)
 			switch tt.rule {
-			case "update/admission-down":
+			case "eviction/admission-down":
 				require.Equal(t, "not renewed for 2m0s", said.NoAdmission)
-			case "update/successors-unchanged":
+			case "eviction/successors-unchanged":
 				require.Equal(t, 3, said.Groups[0].Unchanged)
 			case "update/disruption-budget":
 				require.Equal(t, 1, said.Groups[0].Evictions.Times)
 				require.Contains(t, said.Groups[0].Evictions.Message, "needs 2 healthy pods and has 2 currently")
-			case "update/known-infeasible":
+			case "resize/known-infeasible":
 				require.Equal(t, "app: cpu 500m, memory 512Mi", pod.Infeasible)
 			}
 		})

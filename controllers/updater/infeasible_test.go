@@ -125,7 +125,7 @@ func TestStaleEntryCleanupOfAllMemories(t *testing.T) {
 	require.Positive(t, w.reported.Len())
 	require.NoError(t, w.WithWatch.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("ns")))
 	require.NoError(t, w.WithWatch.DeleteAllOf(t.Context(), &vpav1.VerticalPodAutoscaler{}, client.InNamespace("ns")))
-	w.clock.Step(10*time.Minute + 1) // replacements.timeout
+	w.clock.Step(time.Hour + time.Minute) // after which workloads without pods are forgotten
 	w.cycle()
 	require.Zero(t, w.sent.Len())
 	require.Zero(t, w.backOffs.Evictions.Len())

@@ -44,7 +44,7 @@ func boosting(v *vpav1.VerticalPodAutoscaler) {
 // younger one running pods. So the updater evicted pods by one VPA, admission changed their
 // replacements by the other, and that had no end.
 func TestPodsThatAdmissionChangesByAnotherVPAAreNotEvicted(t *testing.T) {
-	const waits = "Wait update/admission-by-another"
+	const waits = "Wait eviction/admission-by-another"
 	tests := []struct {
 		name   string
 		mode   vpav1.UpdateMode // of VPA web

@@ -42,11 +42,11 @@ func TestPodsThatAdmissionWouldRefuseAreNotEvicted(t *testing.T) {
 		asked  []string
 		rule   string
 	}{
-		"refused":                      {mode: vpav1.UpdateModeRecreate, stanza: shared, gates: []string{"PodLevelResources"}, rule: "update/admission-refuses"},
+		"refused":                      {mode: vpav1.UpdateModeRecreate, stanza: shared, gates: []string{"PodLevelResources"}, rule: "eviction/admission-refuses"},
 		"an empty stanza is none":      {mode: vpav1.UpdateModeRecreate, stanza: &corev1.ResourceRequirements{}, gates: []string{"PodLevelResources"}, asked: []string{"evict web-01"}, rule: "update/evict"},
 		"no stanza":                    {mode: vpav1.UpdateModeRecreate, gates: []string{"PodLevelResources"}, asked: []string{"evict web-01"}, rule: "update/evict"},
 		"the gate is off":              {mode: vpav1.UpdateModeRecreate, stanza: shared, asked: []string{"evict web-01"}, rule: "update/evict"},
-		"a resize would be spoiled":    {mode: vpav1.UpdateModeInPlaceOrRecreate, stanza: shared, gates: []string{"PodLevelResources"}, rule: "update/limit-range-defaults"},
+		"a resize would be spoiled":    {mode: vpav1.UpdateModeInPlaceOrRecreate, stanza: shared, gates: []string{"PodLevelResources"}, rule: "resize/limit-range-defaults"},
 		"a resize would not":           {mode: vpav1.UpdateModeInPlaceOrRecreate, stanza: shared, limits: amounts("200m", "200Mi"), gates: []string{"PodLevelResources"}, asked: []string{"resize web-01"}, rule: "update/resize"},
 		"resized with the gate off":    {mode: vpav1.UpdateModeInPlaceOrRecreate, stanza: shared, asked: []string{"resize web-01"}, rule: "update/resize"},
 		"resized with an empty stanza": {mode: vpav1.UpdateModeInPlaceOrRecreate, stanza: &corev1.ResourceRequirements{Limits: corev1.ResourceList{}}, gates: []string{"PodLevelResources"}, asked: []string{"resize web-01"}, rule: "update/resize"},

@@ -59,7 +59,7 @@ func TestRefusalsAreRecorded(t *testing.T) {
 	w.clock.Step(time.Minute)
 	seen = 0
 	w.cycle()
-	require.Subset(t, w.recordedNow("tall", &seen), []string{"ResizeRefused tall-03 update/resize", "Wait tall-03 update/over-quota"})
+	require.Subset(t, w.recordedNow("tall", &seen), []string{"ResizeRefused tall-03 update/resize", "Wait tall-03 resize/over-quota"})
 }
 
 func TestSettledPodsAndDelaysAreRecordedOnce(t *testing.T) {

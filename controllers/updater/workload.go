@@ -82,7 +82,7 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 func (r *run) groups(ctx context.Context, w *workload, log logr.Logger) map[target.Key]*facts.Group {
 	counting, cancel := context.WithTimeout(ctx, part(r.Interval, countShare))
 	defer cancel()
-	groups := podupdate.Groups(counting, r.Resolver, w.pods, func(owner target.Key, err error) {
+	groups := podupdate.Groups(counting, r.Resolver, w.pods, r.now, func(owner target.Key, err error) {
 		log.V(4).Info("replica count of the owner unknown", "owner", owner.String(), "error", err.Error())
 	})
 	for _, pod := range w.pods {
@@ -157,29 +157,31 @@ func (r *run) decide(w *workload, c *candidate) {
 }
 
 // reportHeld finds the groups whose evictions are paused because replacement pods kept their old
-// resources, and reports them in an event and in a condition of the VPA until the pause is over.
+// resources or were not created, and reports one in an event and in a condition of the VPA until the
+// pause is over.
 func (r *run) reportHeld(ctx context.Context, w *workload, groups map[target.Key]*facts.Group, list []*candidate, log logr.Logger) {
 	wanted := map[target.Key]bool{} // groups with pods that still need an update
 	for _, c := range list {
-		if c.group.Unchanged == 0 {
+		notCreated := c.group.CreateRefused != "" || c.group.Unreplaced > 0
+		if c.group.Unchanged == 0 && !notCreated {
 			continue
 		}
 		wanted[c.Owner] = wanted[c.Owner] || c.verdict.Do != facts.DoSkip
 		if !podupdate.Acts(c.verdict.Do) && r.breaker.Held(c.Owner) == "" {
 			without := *c.group
-			without.Unchanged, without.UnchangedAge = 0, 0
-			if other := c.Decide(w.rules.Plan, without, nil); other.Do == facts.DoEvict {
+			without.Unchanged, without.CreateRefused, without.Unreplaced = 0, "", 0
+			if other := c.Decide(w.rules.Plan, without, nil); other.Do == facts.DoEvict || notCreated && other.Rule != c.verdict.Rule {
 				r.breaker.Hold(c.Owner, c.verdict.Rule)
 			}
 		}
 	}
-	rule := ""
+	rule, paused := "", facts.Group{}
 	for _, owner := range slices.SortedFunc(maps.Keys(groups), func(a, b target.Key) int { return strings.Compare(a.String(), b.String()) }) {
 		if !wanted[owner] {
 			r.breaker.Hold(owner, "")
 		} else if held := r.breaker.Held(owner); rule == "" {
-			rule = held
+			rule, paused = held, *groups[owner]
 		}
 	}
-	r.reportNoEffect(ctx, w.vpa, rule, log)
+	r.reportNoEffect(ctx, w.vpa, paused, rule, log)
 }

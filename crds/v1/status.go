@@ -73,7 +73,7 @@ const (
 	// RulesApplied names the pipeline (reason) and its digest (message) behind the recommendation.
 	RulesApplied VerticalPodAutoscalerConditionType = "RulesApplied"
 	// UpdatesHaveNoEffect says that evictions are paused because replacement pods kept the old
-	// resources. Its reason is the rule. It exists only while it is True, and only the updater writes it.
+	// resources or were not created. Its reason is the rule. It exists only while it is True, and only the updater writes it.
 	UpdatesHaveNoEffect VerticalPodAutoscalerConditionType = "UpdatesHaveNoEffect"
 )
 

@@ -30,7 +30,7 @@ func (c *compiler) definitionsOf(p *document.Pipeline) *inline.Definitions {
 // left out, as are faults of their expressions.
 func (c *compiler) names(p *document.Pipeline) inline.Names {
 	out := inline.Names{Functions: map[string]bool{}, Constants: map[string]bool{}, Axes: map[string]bool{}, Taken: map[string]string{}}
-	for _, t := range []string{"bool", "bytes", "double", "int", "list", "map", "string", "type", "uint"} {
+	for _, t := range []string{"bool", "bytes", "double", "int", "list", "map", "string", "type", "uint", "params", "gates"} {
 		out.Constants[t] = true
 	}
 	for _, axis := range c.reg.Axes() {

@@ -70,7 +70,7 @@ func (c *compiler) unusedShared(r *resolve.Resolved, findings *source.Collector)
 	read := map[string]bool{}
 	for _, point := range r.Points {
 		for _, placed := range point.Sets {
-			maps.Copy(read, placed.Set.ReadsParams())
+			maps.Copy(read, r.Pipeline.ReadsParams(placed.Set))
 		}
 	}
 	for _, p := range r.Pipeline.Params {

@@ -40,7 +40,7 @@ func (c *compiler) settings(r *resolve.Resolved, set *document.RuleSet) []settin
 	for i := range set.Params {
 		add(set.Params[i], document.ParamKeyOf(set, &set.Params[i]), "")
 	}
-	reads := set.ReadsParams()
+	reads := r.Pipeline.ReadsParams(set)
 	for _, p := range r.Pipeline.Params {
 		if name, _ := document.CutParam(p.Name.Value); reads[name] {
 			add(p, p.Name.Value, r.Pipeline.ParamFrom(p.Name.Value).Subject())

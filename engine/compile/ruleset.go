@@ -36,7 +36,8 @@ type setResult struct {
 
 // cached compiles a rule set once per setKey.
 func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params []setting) *setResult {
-	key := setKey{set: set, gates: c.gatesOf(set), calls: c.meaningOf(set), leftOut: c.leftOut[set], checked: !c.compiles(point.Name)}
+	calls := c.meaningOf(set)
+	key := setKey{set: set, gates: c.gatesOf(set, calls), calls: calls, leftOut: c.leftOut[set], checked: !c.compiles(point.Name)}
 	for _, p := range params {
 		if given, overridden := c.params[p.key]; overridden || p.declarer != "" || p.overlaid {
 			key.params += fmt.Sprintf("%s=%q %q %q %q %q ", p.param.Name.Value, p.from.Value, given, p.param.Type.Value, p.param.Min.Value, p.param.Max.Value)
@@ -62,11 +63,11 @@ func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params [
 	return result
 }
 
-// gatesOf returns the values of the gates that a rule set depends on.
-func (c *compiler) gatesOf(set *document.RuleSet) string {
+// gatesOf returns the values of the gates that a rule set depends on, by itself or by what it calls.
+func (c *compiler) gatesOf(set *document.RuleSet, calls string) string {
 	var out strings.Builder
 	for _, gate := range slices.Sorted(maps.Keys(c.gateValues)) {
-		if gate == set.Gate.Value || set.Mentions(gate) {
+		if gate == set.Gate.Value || set.Mentions(gate) || strings.Contains(calls, gate) {
 			fmt.Fprintf(&out, "%s=%t ", gate, c.gateValues[gate])
 		}
 	}

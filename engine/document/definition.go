@@ -10,7 +10,7 @@ import (
 )
 
 // Definition is an expression with a name, which the expressions of a pipeline's rule sets call like
-// a function. It reads nothing but its arguments.
+// a function. It reads its arguments, params and gates.
 type Definition struct {
 	Name        source.Scalar
 	Args        []source.Scalar
@@ -36,6 +36,15 @@ func (p *Pipeline) CalledBy(s *RuleSet) (out []*Definition) {
 		}
 	}
 	slices.Reverse(out)
+	return out
+}
+
+// ReadsParams returns the names of the parameters that a rule set and the definitions it calls mention.
+func (p *Pipeline) ReadsParams(s *RuleSet) map[string]bool {
+	out := maps.Clone(s.ReadsParams())
+	for _, f := range p.CalledBy(s) {
+		noteParams(out, f.Expression.Value)
+	}
 	return out
 }
 

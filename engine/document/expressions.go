@@ -14,12 +14,14 @@ func (s *RuleSet) ReadsParams() map[string]bool {
 		return s.Reads
 	}
 	out := map[string]bool{}
-	s.eachExpression(func(e *source.Scalar) {
-		for _, m := range readsParam.FindAllStringSubmatch(e.Value, -1) {
-			out[m[1]+m[2]+m[3]] = true
-		}
-	})
+	s.eachExpression(func(e *source.Scalar) { noteParams(out, e.Value) })
 	return out
+}
+
+func noteParams(to map[string]bool, expression string) {
+	for _, m := range readsParam.FindAllStringSubmatch(expression, -1) {
+		to[m[1]+m[2]+m[3]] = true
+	}
 }
 
 // CallsOf returns the names of the functions, methods and macros that expressions call.

@@ -256,7 +256,7 @@ func (l *Library) Params() []ParamRef {
 			}
 			ref := ParamRef{Key: p.Name.Value, Param: p}
 			for _, set := range l.setsIn(l.Pipelines[id]) {
-				if name, _ := CutParam(p.Name.Value); set.ReadsParams()[name] {
+				if name, _ := CutParam(p.Name.Value); l.Pipelines[id].ReadsParams(set)[name] {
 					ref.RuleSets = append(ref.RuleSets, set)
 				}
 			}

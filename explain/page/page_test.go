@@ -113,7 +113,7 @@ func TestAPageHoldsAllOfAReport(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"Deployment web/shop", "✕ Misconfigured", "The updater's next step: Skip update/too-few-replicas",
+		"Deployment web/shop", "✕ Misconfigured", "The updater's next step: Skip eligibility/too-few-replicas",
 		"Way out: Scale by another metric, or take cpu out of controlledResources", "Until: 2 pods are healthy", "hpa-same-resource HorizontalPodAutoscaler web/shop",
 		"percentile 90 414m", "414m → 476m", "estimate/bounds/add-safety-margin 1.0.0 rules/estimate.yaml:68:13",
 		"978270031 ≈ 932.9Mi", "lower bound 83m", "upper bound 228956m", "83m to 228956m",

@@ -39,9 +39,9 @@ func TestHowManyPodsAWorkloadShouldHave(t *testing.T) {
 				workloads = append(workloads, w)
 			}
 			require.Equal(t, tt.uncounted, workloads[0].Uncounted())
-			replicas, err := (&target.Resolver{Client: Client(workloads)}).Replicas(context.Background(), key, 7)
+			demand, err := (&target.Resolver{Client: Client(workloads)}).Demand(context.Background(), key, 7)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, replicas)
+			require.Equal(t, tt.want, demand.Replicas)
 		})
 	}
 	standIn, err := StandIn(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "web", "shop", nil)

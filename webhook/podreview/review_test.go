@@ -232,7 +232,7 @@ func TestABoostedPodIsNotEvictedForItsBoost(t *testing.T) {
 	state := &facts.PodState{Pod: pod, VPA: v, Change: change}
 	state.Rank(p, nil)
 	group := facts.Group{Configured: 3, Live: 3, Running: 3}
-	require.Equal(t, "update/boosted", state.Decide(p, group, nil).Rule)
+	require.Equal(t, "eligibility/boosted", state.Decide(p, group, nil).Rule)
 
 	pod.Annotations = nil
 	change, failed = facts.ResourcesForPod(p, facts.PodInput{Pod: pod, VPA: v, Bounds: true}, nil)

@@ -40,7 +40,7 @@ func (b *Controller) assess(ctx context.Context, pod *corev1.Pod, v *vpav1.Verti
 	var failed []*engine.RuleError
 	a.Pod, failed = podupdate.Assess(plan, a.request, trace)
 	policy.Report(log, "values unchanged", failed...)
-	groups := podupdate.Groups(ctx, b.Resolver, a.beside, func(owner target.Key, err error) {
+	groups := podupdate.Groups(ctx, b.Resolver, a.beside, a.request.Now, func(owner target.Key, err error) {
 		log.V(4).Info("replica count of the owner unknown", "owner", owner.String(), "error", err.Error())
 	})
 	if g := groups[a.Owner]; g != nil {

@@ -44,9 +44,11 @@ type outcomes struct {
 }
 
 type evictedPod struct {
+	uid   types.UID
 	had   map[string]corev1.ResourceRequirements
 	at    time.Time
-	until time.Time // a pod created later is no replacement
+	until time.Time // a pod created later is not compared with it
+	gone  time.Time // when the cache first lacked it; zero = not yet
 }
 
 // Len is how many workloads and pods are remembered.
@@ -81,7 +83,7 @@ func (b *Breaker) Evicted(owner target.Key, pod *corev1.Pod, now time.Time, time
 	}
 	o.present = now
 	if timeout > 0 && len(o.awaited) < maxAwaited {
-		o.awaited = append(o.awaited, evictedPod{had: resourcesNow(pod), at: now, until: now.Add(timeout)})
+		o.awaited = append(o.awaited, evictedPod{uid: pod.UID, had: resourcesNow(pod), at: now, until: now.Add(timeout)})
 	}
 }
 
@@ -120,34 +122,44 @@ func (b *Breaker) Look(pods []*corev1.Pod, live map[types.UID]bool, now time.Tim
 		}
 	}
 	for owner, o := range b.of {
-		o.look(come[owner], now)
-		if len(o.awaited) == 0 && (o.unchanged == 0 || now.Sub(o.present) > absentTime) {
+		o.look(come[owner], live, now)
+		if len(o.awaited) == 0 && o.unchanged == 0 || now.Sub(o.present) > absentTime {
 			delete(b.of, owner)
 		}
 	}
 }
 
 // look matches new pods with evicted ones.
-func (o *outcomes) look(come []*corev1.Pod, now time.Time) {
-	o.awaited = slices.DeleteFunc(o.awaited, func(e evictedPod) bool { return now.After(e.until) })
+func (o *outcomes) look(come []*corev1.Pod, live map[types.UID]bool, now time.Time) {
+	for i := range o.awaited {
+		if e := &o.awaited[i]; e.gone.IsZero() && !live[e.uid] {
+			e.gone = now
+		}
+	}
+	o.awaited = slices.DeleteFunc(o.awaited, func(e evictedPod) bool {
+		return now.After(e.until) && (e.gone.IsZero() || now.Sub(e.gone) > absentTime)
+	})
 	slices.SortFunc(come, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	for _, pod := range come {
-		o.succeeded(pod)
+		o.succeeded(pod, now)
 	}
 }
 
-// succeeded compares a new pod with the eviction that has waited longest for a replacement.
-func (o *outcomes) succeeded(pod *corev1.Pod) {
-	if len(o.awaited) == 0 { // the workload was scaled up, or a pod was deleted by others
+// succeeded compares a new pod with the eviction that has waited longest for a replacement, if one
+// is still in time.
+func (o *outcomes) succeeded(pod *corev1.Pod, now time.Time) {
+	at := slices.IndexFunc(o.awaited, func(e evictedPod) bool { return !now.After(e.until) })
+	if at < 0 { // it came late, the workload was scaled up, or a pod was deleted by others
+		o.awaited = o.awaited[min(1, len(o.awaited)):]
 		if o.had != nil && !sameResources(o.had, resourcesAsked(pod)) { // the obstacle is gone
 			o.reset()
 		}
 		return
 	}
-	first := o.awaited[0]
-	o.awaited = o.awaited[1:]
+	first := o.awaited[at]
+	o.awaited = slices.Delete(o.awaited, at, at+1)
 	if !sameResources(first.had, resourcesAsked(pod)) {
 		o.reset()
 		return
@@ -171,7 +183,7 @@ func (b *Breaker) Reset() {
 	}
 }
 
-// AddTo adds the count to the facts of a group.
+// AddTo adds the counts to the facts of a group.
 func (b *Breaker) AddTo(owner target.Key, g *facts.Group, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -183,6 +195,21 @@ func (b *Breaker) AddTo(owner target.Key, g *facts.Group, now time.Time) {
 func (o *outcomes) addTo(g *facts.Group, now time.Time) {
 	if o.unchanged > 0 {
 		g.Unchanged, g.UnchangedAge = o.unchanged, now.Sub(o.last)
+	}
+	var first time.Time
+	for _, e := range o.awaited {
+		if e.gone.IsZero() {
+			continue
+		}
+		if g.Unreplaced++; first.IsZero() || e.gone.Before(first) {
+			first = e.gone
+		}
+	}
+	if g.Counted { // it may have been scaled down
+		g.Unreplaced = max(0, min(g.Unreplaced, g.Configured-g.Live))
+	}
+	if g.Unreplaced > 0 {
+		g.UnreplacedAge = now.Sub(first)
 	}
 }
 
@@ -196,7 +223,11 @@ func (b *Breaker) Preview(owner target.Key, pods []*corev1.Pod, g *facts.Group, 
 	}
 	o := *b.of[owner]
 	o.awaited = slices.Clone(o.awaited)
-	o.look(slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return b.seen[pod.UID] }), now)
+	live := map[types.UID]bool{}
+	for _, pod := range pods {
+		live[pod.UID] = true
+	}
+	o.look(slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return b.seen[pod.UID] }), live, now)
 	o.addTo(g, now)
 	return o.rule
 }
@@ -207,6 +238,11 @@ func (b *Breaker) Hold(owner target.Key, rule string) {
 	defer b.mu.Unlock()
 	if o := b.of[owner]; o != nil {
 		o.rule = rule
+	} else if rule != "" {
+		if b.of == nil {
+			b.of = map[target.Key]*outcomes{}
+		}
+		b.of[owner] = &outcomes{rule: rule}
 	}
 }
 

@@ -156,7 +156,7 @@ func (f *definition) reads(ast *celast.AST, names Names, problem problemAt) {
 		case i >= 0 && found:
 			f.places = append(f.places, place{int(at.Start), i})
 		case !names.Constants[name] && !names.Partly: // it may be the namespace of a function
-			problem(ident, "%s reads nothing but its arguments, so not %s; add an argument for it", f.Signature(), name)
+			problem(ident, "%s reads only its arguments, params and gates, so not %s; add an argument for it", f.Signature(), name)
 		}
 	}
 	slices.SortFunc(f.places, func(a, b place) int { return a.start - b.start })

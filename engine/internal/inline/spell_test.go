@@ -216,7 +216,7 @@ func TestFaultsOfDefinitionsAreReportedInPlace(t *testing.T) {
 		`f.yaml:1:1: Pipeline p@1.0.0, definition now: the name "now" of the definition is taken by a fact of p; choose another`:                                       {"now(a): a + 1"},
 		`f.yaml:1:1: Pipeline p@1.0.0, definition resource: the name "resource" of the definition is taken by an axis; choose another`:                                 {"resource(a): a + 1"},
 		`f.yaml:1:1: Pipeline p@1.0.0, definition f: the name "resources" of an argument is taken by an axis; choose another`:                                          {"f(resources): resources + 1"},
-		"f.yaml:1:5: Pipeline p@1.0.0, definition f: f(a) reads nothing but its arguments, so not now; add an argument for it":                                         {"f(a): a + now.cpu"},
+		"f.yaml:1:5: Pipeline p@1.0.0, definition f: f(a) reads only its arguments, params and gates, so not now; add an argument for it":                              {"f(a): a + now.cpu"},
 		"f.yaml:1:2: Pipeline p@1.0.0, definition f: f calls itself; a definition is spelt out, so it cannot":                                                          {"f(a): f(a)"},
 		"f.yaml:1:2: Pipeline p@1.0.0, definition f: g is declared below; put it above f":                                                                              {"f(a): g(a)", "g(a): a + 1"},
 		"f.yaml:1:6: Pipeline p@1.0.0, definition f: no function or definition strng; did you mean string?":                                                            {"f(a): strng(a)"},

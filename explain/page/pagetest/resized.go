@@ -17,7 +17,7 @@ func Resized() *explain.Report {
 		Verdict: explain.Verdict{Token: "update/resize", Action: "InPlace", Text: "The updater resizes pod mail/relay-2 in place within a minute: cpu 1 → 627m."},
 		Findings: []explain.Finding{
 			{Token: "target-falls-slowly", Class: explain.Waiting, About: "container relay", Text: "Memory use is 201326592, and the target 734003200 falls below 300Mi in 6 days if usage stays"},
-			{Token: "update/within-recommended-range", Class: explain.Settled, About: "2 pods", Text: "Their requests are within the recommended range, and differ from the target by only 0%"},
+			{Token: "eligibility/within-recommended-range", Class: explain.Settled, About: "2 pods", Text: "Their requests are within the recommended range, and differ from the target by only 0%"},
 			{Token: "pod-minimum", Class: explain.Info, About: "container tls", Text: "The minimum of a pod, cpu 25m and memory 250Mi, is divided by its 2 containers"},
 		},
 		Resources: []explain.Amounts{
@@ -49,7 +49,7 @@ func Resized() *explain.Report {
 		},
 	}
 	for i := range 3 {
-		now, action, rule, class := "627m", "Skip", "update/within-recommended-range", explain.Settled
+		now, action, rule, class := "627m", "Skip", "eligibility/within-recommended-range", explain.Settled
 		p := answers.PlannedPod{Pod: fmt.Sprintf("mail/relay-%d", i), VPA: "mail/relay", Reason: "Its requests are within the recommended range, and differ from the target by only 0%", Priority: &answers.Priority{}}
 		if i == 2 {
 			now, action, rule, class = "1", "InPlace", "update/resize", ""

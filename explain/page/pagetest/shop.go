@@ -58,9 +58,9 @@ func Blocked() *explain.Report {
 	}
 	return &explain.Report{
 		Subject: "Deployment web/shop", VPA: "web/shop", Target: "Deployment/shop", Mode: "Recreate", Now: Now,
-		Verdict: explain.Verdict{Token: "update/too-few-replicas", Action: "Skip", Text: text + "; its pod keeps cpu 100m, and the target is 476m."},
+		Verdict: explain.Verdict{Token: "eligibility/too-few-replicas", Action: "Skip", Text: text + "; its pod keeps cpu 100m, and the target is 476m."},
 		Findings: []explain.Finding{
-			{Token: "update/too-few-replicas", Class: explain.Misconfigured, About: "pod web/shop-7c5687bd57-2x8lq", Text: text,
+			{Token: "eligibility/too-few-replicas", Class: explain.Misconfigured, About: "pod web/shop-7c5687bd57-2x8lq", Text: text,
 				WayOut: "Run 2 replicas, set spec.updatePolicy.minReplicas to 1, or use updateMode InPlaceOrRecreate"},
 			{Token: "hpa-same-resource", Class: explain.Misconfigured, About: "HorizontalPodAutoscaler web/shop",
 				Text: "It scales by the utilization of cpu, which the VPA changes", WayOut: "Scale by another metric, or take cpu out of controlledResources"},
@@ -92,7 +92,7 @@ func Blocked() *explain.Report {
 		},
 		Pods: []explain.Pod{{
 			RunningPod: answers.RunningPod{PlannedPod: answers.PlannedPod{
-				Pod: "web/shop-7c5687bd57-2x8lq", VPA: "web/shop", Action: "Skip", Rule: "update/too-few-replicas", Class: explain.Misconfigured, Reason: text,
+				Pod: "web/shop-7c5687bd57-2x8lq", VPA: "web/shop", Action: "Skip", Rule: "eligibility/too-few-replicas", Class: explain.Misconfigured, Reason: text,
 				Until:    "the workload has 2 live pods, or minReplicas is 1",
 				Priority: &answers.Priority{OutsideRecommendedRange: true, ScaleUp: true, ResourceDiff: 4.671}, Change: change,
 				Steps: []engine.Step{
@@ -112,9 +112,9 @@ func Blocked() *explain.Report {
 		}},
 		Decisions: []answers.Decision{
 			{ID: "19ce9c5a03c0", Time: Now.Add(-3 * time.Hour), Component: "recommender", Action: "Recommend", Changes: []string{"container app: target.cpu 310m → 402m"}, Inputs: "2f0e4d9c1b7a", Rules: rules.Digest},
-			{ID: "19ce9c5a03c1", Time: Now.Add(-70 * time.Minute), Component: "updater", Pod: "web/shop-7c5687bd57-2x8lq", Action: "Skip", Rule: "update/too-few-replicas", Reason: text, Inputs: "77aa01c2d3e4", Rules: rules.Digest},
+			{ID: "19ce9c5a03c1", Time: Now.Add(-70 * time.Minute), Component: "updater", Pod: "web/shop-7c5687bd57-2x8lq", Action: "Skip", Rule: "eligibility/too-few-replicas", Reason: text, Inputs: "77aa01c2d3e4", Rules: rules.Digest},
 			{ID: "19ce9c5a03c2", Time: Now.Add(-50 * time.Minute), Component: "recommender", Action: "Recommend", Changes: []string{"container app: target.cpu 402m → 476m", "container app: target.memory 931135488 → 978270031"}, Inputs: "5b6c7d8e9f00", Rules: rules.Digest},
-			{ID: "19ce9c5a03c3", Time: Now.Add(-time.Minute), Component: "updater", Pod: "web/shop-7c5687bd57-2x8lq", Action: "Skip", Rule: "update/too-few-replicas", Reason: text, Inputs: "0a1b2c3d4e5f", Rules: rules.Digest},
+			{ID: "19ce9c5a03c3", Time: Now.Add(-time.Minute), Component: "updater", Pod: "web/shop-7c5687bd57-2x8lq", Action: "Skip", Rule: "eligibility/too-few-replicas", Reason: text, Inputs: "0a1b2c3d4e5f", Rules: rules.Digest},
 		},
 		Events: []explain.Event{
 			{Time: Now.Add(-20 * time.Minute), Object: "VerticalPodAutoscaler/shop", Type: "Warning", Reason: "TooFewReplicas", Message: text, Count: 14},
