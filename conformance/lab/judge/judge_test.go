@@ -71,17 +71,22 @@ func TestAValidPodStaysValid(t *testing.T) {
 // finding is a workload one of whose pods is refused.
 type finding struct {
 	*workloads.Workload
+	judge  cluster // of VPAs: all gates on
 	on     cluster
 	step   step
 	number int // of the workload
 	size   int
 }
 
-// kindOf is what is counted together.
+// kindOf is what is counted together: a refusal, and the features of the workload without which there
+// is none.
 type kindOf struct {
 	step step
 	kind string
+	need string
 }
+
+func (k kindOf) String() string { return fmt.Sprintf("%s: %s, with %s", k.step, k.kind, k.need) }
 
 // counts is what became of the workloads of a seed.
 type counts struct {
@@ -128,7 +133,7 @@ func (c *counts) try(all []cluster, seed uint64, number int) {
 			c.skipped[why]++
 			continue
 		}
-		c.judged(all[number%len(all)], ns, w, number)
+		c.judged(all[0], all[number%len(all)], ns, w, number)
 		return
 	}
 }
@@ -151,7 +156,7 @@ func valid(gated cluster, w *workloads.Workload) (*Namespace, string) {
 	return ns, ""
 }
 
-func (c *counts) judged(on cluster, ns *Namespace, w *workloads.Workload, number int) {
+func (c *counts) judged(judge, on cluster, ns *Namespace, w *workloads.Workload, number int) {
 	v := on.judge(ns, w)
 	c.acts += v.acts
 	if v.patched {
@@ -172,9 +177,11 @@ func (c *counts) judged(on cluster, ns *Namespace, w *workloads.Workload, number
 		c.evictedForRefused++
 	}
 	for at, refusal := range v.refused {
-		k := kindOf{at, refusal.kind()}
+		f := finding{Workload: w, judge: judge, on: on, step: at, number: number}
+		k := kindOf{at, refusal.kind(), f.needs(refusal.kind())}
+		f.size = len(encoded(f.Workload))
 		c.kinds[k]++
-		c.keep(k, finding{Workload: w, on: on, step: at, number: number, size: len(encoded(w))})
+		c.keep(k, f)
 	}
 }
 
@@ -210,11 +217,11 @@ func (c *counts) report(t *testing.T) {
 	}
 	t.Logf("refused %d, by gates: %v; evicted for a pod that is refused: %d of %d", c.pods, c.byGates, c.evictedForRefused, c.evicted)
 	order := slices.SortedFunc(maps.Keys(c.kinds), func(a, b kindOf) int {
-		return cmp.Or(cmp.Compare(c.kinds[b], c.kinds[a]), strings.Compare(a.kind+string(a.step), b.kind+string(b.step)))
+		return cmp.Or(cmp.Compare(c.kinds[b], c.kinds[a]), strings.Compare(a.String(), b.String()))
 	})
 	var table strings.Builder
 	for _, k := range order {
-		fmt.Fprintf(&table, "%6d  %s: %s\n", c.kinds[k], k.step, k.kind)
+		fmt.Fprintf(&table, "%6d  %s\n", c.kinds[k], k)
 	}
 	t.Logf("refusals by kind:\n%s", &table)
 	for i, k := range order {
@@ -224,7 +231,7 @@ func (c *counts) report(t *testing.T) {
 		}
 		f := c.smallest[k]
 		f.shrink(k.kind)
-		t.Errorf("%s: %s (%d times), with %s, workload %d shrunk:\n%s", k.step, k.kind, c.kinds[k], f.on.name, f.number, f.text())
+		t.Errorf("%s (%d times); gates: %s; workload %d, shrunk:\n%s", k, c.kinds[k], f.on.name, f.number, f.text())
 	}
 }
 
@@ -238,14 +245,17 @@ func mostShown() int {
 
 // shrink keeps what is needed for a refusal of the same kind.
 func (f *finding) shrink(kind string) {
-	f.Workload = shrink(f.Workload, func(w *workloads.Workload) bool {
-		ns, why := valid(f.on, w)
-		if why != "" {
-			return false
-		}
-		refused := f.on.judge(ns, w).refused[f.step]
-		return refused != nil && refused.kind() == kind
-	})
+	f.Workload = shrink(f.Workload, func(w *workloads.Workload) bool { return f.shows(w, kind) })
+}
+
+// shows reports whether another workload is refused at the same step, for the same kind of reason.
+func (f *finding) shows(w *workloads.Workload, kind string) bool {
+	ns, why := valid(f.judge, w)
+	if why != "" {
+		return false
+	}
+	refused := f.on.judge(ns, w).refused[f.step]
+	return refused != nil && refused.kind() == kind
 }
 
 // text is the case as YAML, with the pod as it was and as it would be, and what the API server says.

@@ -33,32 +33,35 @@ func encoded(v any) []byte {
 }
 
 // remove deletes values below one as long as try allows it, and reports whether it deleted any.
-func remove(in map[string]any, try func() bool) (any_ bool) {
+func remove(in map[string]any, try func() bool) (removed bool) {
 	for _, key := range slices.Sorted(maps.Keys(in)) {
+		if key == "metadata" || key == "targetRef" { // an example without names is no example
+			continue
+		}
 		value := in[key]
 		delete(in, key)
 		if try() {
-			any_ = true
+			removed = true
 			continue
 		}
 		in[key] = value
 		switch value := value.(type) {
 		case map[string]any:
-			any_ = remove(value, try) || any_
+			removed = remove(value, try) || removed
 		case []any:
 			for i := 0; i < len(value); {
 				in[key] = slices.Delete(slices.Clone(value), i, i+1)
 				if try() {
-					value, any_ = in[key].([]any), true
+					value, removed = in[key].([]any), true
 					continue
 				}
 				in[key] = value
 				if entry, ok := value[i].(map[string]any); ok {
-					any_ = remove(entry, try) || any_
+					removed = remove(entry, try) || removed
 				}
 				i++
 			}
 		}
 	}
-	return any_
+	return removed
 }
