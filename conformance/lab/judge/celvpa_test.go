@@ -40,16 +40,19 @@ func clusters(t testing.TB) []cluster {
 	return out
 }
 
+// load loads the rules with some gates on, and compiles nothing twice.
 func load(t testing.TB, name string, gates ...string) cluster {
 	t.Helper()
 	on := map[string]bool{}
 	for _, gate := range gates {
 		on[gate] = true
 	}
-	book, err := policy.Load(policy.Options{Gates: on})
+	book, err := policy.Load(policy.Options{Gates: on, Cache: compiled})
 	require.NoError(t, err)
 	return cluster{name, book}
 }
+
+var compiled = &compile.Cache{}
 
 // refusal says why celvpa's webhook or the CRD refuses a VPA; empty = they do not.
 func (c cluster) refusal(w *workloads.Workload) string {
@@ -93,10 +96,7 @@ func (c cluster) judge(n *Namespace, w *workloads.Workload) (out verdict) {
 		panic("not valid as written: " + refused.Error())
 	}
 	out.before = written
-	var limits *facts.LimitRanges
-	if ranges := n.LimitRanges(); len(ranges) > 0 {
-		limits = facts.FoldLimitRanges(ranges)
-	}
+	limits := folded(n)
 	admitted := c.admit(n, w, limits, &out)
 	c.update(n, w, limits, written, resized, &out)
 	if admitted != nil {
@@ -108,6 +108,15 @@ func (c cluster) judge(n *Namespace, w *workloads.Workload) (out verdict) {
 		c.update(n, &later, limits, admitted, resizedNew, &out)
 	}
 	return out
+}
+
+// folded are the LimitRanges of a namespace as rules see them; nil without any.
+func folded(n *Namespace) *facts.LimitRanges {
+	ranges := n.LimitRanges()
+	if len(ranges) == 0 {
+		return nil
+	}
+	return facts.FoldLimitRanges(ranges)
 }
 
 // admit is the pod as admitted, nil if it is refused.
