@@ -1,13 +1,12 @@
 package workloads
 
 import (
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	helpers "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -68,7 +67,7 @@ func (r Random) containerPolicy(name string, near corev1.ResourceRequirements) v
 		out.ControlledResources = &[]corev1.ResourceName{OneOf(r, both...)}
 	}
 	if r.In(10) {
-		out.MemoryPerCPU = ptr.To(resource.MustParse(OneOf(r, "64Mi", "512Mi", "1Gi", "4Gi")))
+		out.MemoryPerCPU = ptr.To(quantity.Must(OneOf(r, "64Mi", "512Mi", "1Gi", "4Gi")))
 	}
 	if r.In(10) {
 		out.StartupBoost = r.boost()
@@ -167,7 +166,7 @@ func (r Random) target(near corev1.ResourceList, far float64) (target, lower, up
 		q, requested := near[name]
 		switch {
 		case r.In(2):
-			q = resource.MustParse(OneOf(r, "0", "9223372036854775807", "9223372036854775807m"))
+			q = quantity.Must(OneOf(r, "0", "9223372036854775807", "9223372036854775807m"))
 		case !requested || r.In(25):
 			q = r.amount(name, 5)
 		default:

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -72,9 +73,9 @@ func (r Random) temper() temper { return OneOf[temper](r, 0, 0, 0, 0, 0, 0, 0, 0
 
 func (r Random) amount(name corev1.ResourceName, t temper) resource.Quantity {
 	if r.IntN(1000) < int(t) {
-		return resource.MustParse(OneOf(r, odd[name]...))
+		return quantity.Must(OneOf(r, odd[name]...))
 	}
-	return resource.MustParse(OneOf(r, amounts[name]...))
+	return quantity.Must(OneOf(r, amounts[name]...))
 }
 
 // times is an amount times a factor, in whole units of rules: milli-cores or bytes.

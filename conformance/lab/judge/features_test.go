@@ -50,30 +50,28 @@ var features = []feature{
 	{"controlledResources", ofPolicies(func(p *vpav1.ContainerResourcePolicy) { p.ControlledResources = nil })},
 	{"mode Off", ofPolicies(func(p *vpav1.ContainerResourcePolicy) { p.Mode = nil })},
 	{"RequestsOnly", ofPolicies(func(p *vpav1.ContainerResourcePolicy) { p.ControlledValues = nil })},
-	{"policies", func(w *workloads.Workload) { w.VPA.Spec.ResourcePolicy = nil }},
+	{"a recommendation of 0", withoutZeros},
+	{"a recommendation", func(w *workloads.Workload) { w.VPA.Status.Recommendation = &vpav1.RecommendedPodResources{} }},
 	{"several containers", func(w *workloads.Workload) { w.Pod.Spec.Containers = w.Pod.Spec.Containers[:1] }},
 	{"LimitRanges of containers", func(w *workloads.Workload) { withoutRanges(w, corev1.LimitTypeContainer) }},
 	{"LimitRanges of pods", func(w *workloads.Workload) { withoutRanges(w, corev1.LimitTypePod) }},
 }
 
-// needs removes the features without which a workload is refused as well, and names the others.
-func (f *finding) needs(kind string) string {
+// reduce removes the features without which the workload is refused as well, and names the others.
+func (f *finding) reduce() {
 	var out []string
 	for _, one := range features {
 		without := copied(f.Workload)
 		one.remove(without)
 		switch {
 		case string(encoded(without)) == string(encoded(f.Workload)): // it has none
-		case f.shows(without, kind):
+		case f.shows(without):
 			f.Workload = without
 		default:
 			out = append(out, one.name)
 		}
 	}
-	if len(out) == 0 {
-		return "nothing else"
-	}
-	return strings.Join(out, ", ")
+	f.need = strings.Join(out, ", ")
 }
 
 func withoutRanges(w *workloads.Workload, of corev1.LimitType) {
@@ -90,4 +88,19 @@ func copied(w *workloads.Workload) *workloads.Workload {
 		out.LimitRanges = append(out.LimitRanges, *w.LimitRanges[i].DeepCopy())
 	}
 	return out
+}
+
+// withoutZeros removes recommendations of 0.
+func withoutZeros(w *workloads.Workload) {
+	if w.VPA.Status.Recommendation == nil {
+		return
+	}
+	for i := range w.VPA.Status.Recommendation.ContainerRecommendations {
+		target := w.VPA.Status.Recommendation.ContainerRecommendations[i].Target
+		for name, q := range target {
+			if q.IsZero() {
+				delete(target, name)
+			}
+		}
+	}
 }
