@@ -2,7 +2,6 @@ package judge
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
@@ -73,6 +72,7 @@ const (
 	created    step = "admission"
 	resized    step = "resize of the pod as written"
 	resizedNew step = "resize of the pod as admitted"
+	replaced   step = "admission of the pod that replaces it" // for a later recommendation
 )
 
 // verdict is what became of a workload's pods.
@@ -80,12 +80,12 @@ type verdict struct {
 	refused map[step]*Refusal
 	patched bool
 	evicted bool // the updater would evict the pod as written
-	acts    int  // evictions and resizes
+	acts    int  // evictions and resizes of the pod as written and as admitted
 	// by celvpa's own rules, pod.validate
 	refusedByRules string
 
 	before, after *corev1.Pod // as stored, and as admitted; after also where it is refused
-	resizedTo     *corev1.Pod // the last resize that was refused
+	sent          *corev1.Pod // what was refused last after admission
 }
 
 // judge lets celvpa change the pods of a workload that is valid as written.
@@ -98,16 +98,28 @@ func (c cluster) judge(n *Namespace, w *workloads.Workload) (out verdict) {
 	out.before = written
 	limits := folded(n)
 	admitted := c.admit(n, w, limits, &out)
-	c.update(n, w, limits, written, resized, &out)
+	out.evicted = c.update(n, w, limits, written, resized, &out)
 	if admitted != nil {
-		later := *w
-		if later.Later != nil {
-			later.VPA = w.VPA.DeepCopy()
-			later.VPA.Status.Recommendation = w.Later
-		}
-		c.update(n, &later, limits, admitted, resizedNew, &out)
+		c.later(n, w, limits, admitted, &out)
 	}
 	return out
+}
+
+// later is what becomes of the admitted pod once its VPA has another recommendation.
+func (c cluster) later(n *Namespace, w *workloads.Workload, limits *facts.LimitRanges, admitted *corev1.Pod, out *verdict) {
+	later := *w
+	if later.Later != nil {
+		later.VPA = w.VPA.DeepCopy()
+		later.VPA.Status.Recommendation = w.Later
+	}
+	if !c.update(n, &later, limits, admitted, resizedNew, out) || w.Later == nil {
+		return
+	}
+	again := verdict{refused: map[step]*Refusal{}}
+	c.admit(n, &later, limits, &again)
+	if refused := again.refused[created]; refused != nil {
+		out.refused[replaced], out.sent = refused, again.after
+	}
 }
 
 // folded are the LimitRanges of a namespace as rules see them; nil without any.
@@ -154,13 +166,13 @@ func running(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// update asks the updater about a running pod. A resize must be accepted, and there must be no
-// eviction for a pod that is refused.
-func (c cluster) update(n *Namespace, w *workloads.Workload, limits *facts.LimitRanges, stored *corev1.Pod, as step, out *verdict) {
+// update asks the updater about a running pod, and reports whether it is evicted. A resize must be
+// accepted.
+func (c cluster) update(n *Namespace, w *workloads.Workload, limits *facts.LimitRanges, stored *corev1.Pod, as step, out *verdict) (evicted bool) {
 	pod, plan := running(stored), policy.For(c.book, w.VPA).Plan
 	leaves := plan.Decide(facts.VPAUpdate, facts.UpdateFacts(w.VPA), nil).Do != facts.DoApply
 	if leaves && !facts.Boosted(pod) {
-		return
+		return false
 	}
 	assessed, _ := podupdate.Assess(plan, podupdate.Request{Pod: pod, VPA: w.VPA, Limits: limits, Now: now}, nil)
 	group := facts.Group{Configured: 3, Live: 3, Running: 3, Ready: 3}
@@ -178,15 +190,14 @@ func (c cluster) update(n *Namespace, w *workloads.Workload, limits *facts.Limit
 	switch {
 	case do == facts.DoEvict:
 		out.acts++
-		out.evicted = out.evicted || as == resized
+		return true
 	case podupdate.Resizes(do):
 		out.acts++
 		after, err := simulate.Patched(pod, podpatch.Resources(pod, assessed.Change))
 		must(err)
 		if _, refused := n.Resize(pod, after); refused != nil {
-			out.refused[as], out.resizedTo = refused, after
+			out.refused[as], out.sent = refused, after
 		}
 	}
+	return false
 }
-
-func (v verdict) String() string { return fmt.Sprint(v.refused) }

@@ -120,7 +120,7 @@ func (f *finding) text() string {
 	v := f.on.judge(ns, f.Workload)
 	after := v.after
 	if f.kindOf.step != created {
-		after = v.resizedTo
+		after = v.sent
 	}
 	var out bytes.Buffer
 	part := func(title string, value any) {

@@ -43,8 +43,7 @@ func TestNoPodIsEvictedForOneThatIsRefused(t *testing.T) {
 		var v verdict
 		v.refused = map[step]*Refusal{}
 		c.admit(after, w, folded(after), &v)
-		c.update(after, w, folded(after), pod, resized, &v)
-		if !v.evicted {
+		if !c.update(after, w, folded(after), pod, resized, &v) {
 			continue
 		}
 		evicted++
