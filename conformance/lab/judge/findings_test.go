@@ -43,6 +43,9 @@ func (c *counts) report(t *testing.T) {
 		return
 	}
 	t.Logf("refused %d, by gates: %v; evicted for a pod that is refused: %d of %d", c.pods, c.byGates, c.evictedForRefused, c.evicted)
+	for _, ranges := range slices.Sorted(maps.Keys(c.tried)) {
+		t.Logf("refused %4d of %5d with LimitRanges of %s", c.refused[ranges], c.tried[ranges], ranges)
+	}
 	order := slices.SortedFunc(maps.Keys(c.found), func(a, b kindOf) int {
 		return cmp.Or(cmp.Compare(len(c.found[b]), len(c.found[a])), strings.Compare(a.String(), b.String()))
 	})

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -68,6 +69,8 @@ type counts struct {
 	skipped map[string]int // why others were not tried
 	byRules map[string]int // pods that celvpa's own rules refuse
 
+	tried, refused map[string]int // by what LimitRanges there are
+
 	pods, patched, acts, evicted, evictedForRefused int
 }
 
@@ -92,7 +95,8 @@ func tryAll(all []cluster, seed uint64, n int) *counts {
 }
 
 func newCounts() *counts {
-	return &counts{found: map[kindOf][]finding{}, byGates: map[string]int{}, skipped: map[string]int{}, byRules: map[string]int{}}
+	return &counts{found: map[kindOf][]finding{}, byGates: map[string]int{}, skipped: map[string]int{}, byRules: map[string]int{},
+		tried: map[string]int{}, refused: map[string]int{}}
 }
 
 // try judges one workload, the first of its number that is valid as written.
@@ -140,10 +144,13 @@ func (c *counts) judged(judge, on cluster, ns *Namespace, w *workloads.Workload,
 	if v.refusedByRules != "" {
 		c.byRules[v.refusedByRules]++
 	}
+	ranges := rangesOf(w)
+	c.tried[ranges]++
 	if len(v.refused) == 0 {
 		return
 	}
 	c.pods++
+	c.refused[ranges]++
 	c.byGates[on.name]++
 	if v.evicted && v.refused[created] != nil {
 		c.evictedForRefused++
@@ -163,9 +170,32 @@ func (c *counts) add(o *counts) {
 	sum(c.byGates, o.byGates)
 	sum(c.skipped, o.skipped)
 	sum(c.byRules, o.byRules)
+	sum(c.tried, o.tried)
+	sum(c.refused, o.refused)
 	for k, some := range o.found {
 		c.found[k] = append(c.found[k], some...)
 	}
 	c.pods, c.patched, c.acts = c.pods+o.pods, c.patched+o.patched, c.acts+o.acts
 	c.evicted, c.evictedForRefused = c.evicted+o.evicted, c.evictedForRefused+o.evictedForRefused
+}
+
+// rangesOf says what the LimitRanges of a workload bound.
+func rangesOf(w *workloads.Workload) string {
+	has := map[string]bool{}
+	for i := range w.LimitRanges {
+		for _, item := range w.LimitRanges[i].Spec.Limits {
+			has[string(item.Type)] = has[string(item.Type)] || len(item.Min)+len(item.Max) > 0
+			has["ratio"] = has["ratio"] || len(item.MaxLimitRequestRatio) > 0
+		}
+	}
+	var out []string
+	for _, name := range []string{"Container", "Pod", "ratio"} {
+		if has[name] {
+			out = append(out, name)
+		}
+	}
+	if len(out) == 0 {
+		return "no bound"
+	}
+	return strings.Join(out, " and ")
 }
