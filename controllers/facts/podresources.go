@@ -32,6 +32,8 @@ type PodChange struct {
 	Pod *ResourceChange
 	// ReportMissing: admission reports pod-level requests that have no recommendation.
 	ReportMissing bool
+	// Refused is why an API server would refuse the pod even so; empty if it would not.
+	Refused string
 
 	vpa *lang.Record // as the rules saw it; nil if none ran
 }
@@ -122,6 +124,7 @@ func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 		out.Pod.take(b.pod, len(b.parts), target, final, lower, upper)
 		out.ReportMissing = final.items[len(b.parts)].Record("report").Bool("missing")
 	}
+	out.keepValid(in)
 	return out, failed
 }
 
