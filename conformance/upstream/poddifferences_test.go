@@ -320,4 +320,11 @@ vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}}}}`,
 			return r.boostOf(d) != nil && isNoLimit(d)
 		},
 	},
+	{
+		name: "pods that would be refused",
+		why:  "An eviction for a pod that cannot be created loses the replica. A resource that API servers would refuse the pod for stays as it is.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {cpu: 400m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, maxLimitRequestRatio: {cpu: 4}}]}}],
+vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, controlledValues: RequestsOnly}]}}, status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 50m}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool { return d.dependsOn(r.refusedAsUpstreamHasIt) },
+	},
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 	upstreamapi "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 )
 
 func (r *podResult) hasDefaultCPU() bool {
@@ -283,6 +285,11 @@ func (r *podResult) aboveMaximum(name corev1.ResourceName) bool {
 		most := item.Max[name]
 		return !most.IsZero() && sum.Cmp(most) > 0
 	})
+}
+
+// refusedAsUpstreamHasIt reports whether API servers refuse upstream's pod for a resource.
+func (r *podResult) refusedAsUpstreamHasIt(name corev1.ResourceName) bool {
+	return r.Upstream.Pod != nil && facts.FoldLimitRanges(r.In.LimitRanges).Refuses(name, r.Upstream.Pod) != ""
 }
 
 // lowerMaximum takes the limits of sidecars from the lowest maximum that LimitRanges have for pods, if

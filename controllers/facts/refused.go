@@ -14,22 +14,27 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// keepValid takes out of the change what an API server would refuse the pod for, whatever rules and overlays did:
-// the resource of that container, or of the whole pod, stays as it is, and the reason is reported as Withheld. What
-// the server refuses even then is Refused.
-func (c *PodChange) keepValid(in PodInput) {
+// keepValid takes out of the change what an API server would refuse the pod for, whatever rules and overlays
+// did: the resource of that container, or of the whole pod, stays as it is. Left says so. What the
+// server refuses even then is Refused. lessCPU reports whether CPU stays anywhere.
+func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
 	for _, name := range ScaledResources {
-		if !c.writes(name) {
-			continue
-		}
+		after := PodAfter(in.Pod, *c)
 		for i := range c.Containers {
 			of := &c.Containers[i]
-			if why := in.Limits.refusesContainer(name, with(&in.Pod.Spec.Containers[of.Index].Resources, &of.ResourceChange)); why != "" && of.writes(name) {
+			if !of.writes(name) {
+				continue
+			}
+			if why := in.Limits.refusesContainer(name, &after.Spec.Containers[of.Index].Resources); why != "" {
+				c.Left = append(c.Left, fmt.Sprintf("%s of container %s stays as it is: %s", name, of.Name, why))
 				of.withhold(name, why)
 				of.Boost.keep(name)
+				lessCPU = lessCPU || name == corev1.ResourceCPU
+				after = PodAfter(in.Pod, *c)
 			}
 		}
-		if why := in.Limits.refusesPod(name, in.Pod, *c); why != "" {
+		if why := in.Limits.refusesPod(name, after); why != "" && c.writes(name) {
+			c.Left = append(c.Left, fmt.Sprintf("%s stays as it is: %s", name, why))
 			for i := range c.Containers {
 				c.Containers[i].withhold(name, why)
 				c.Containers[i].Boost.keep(name)
@@ -37,25 +42,25 @@ func (c *PodChange) keepValid(in PodInput) {
 			if c.Pod != nil {
 				c.Pod.withhold(name, why)
 			}
+			lessCPU = lessCPU || name == corev1.ResourceCPU
+			after = PodAfter(in.Pod, *c)
+		}
+		if c.Refused == "" {
+			c.Refused = in.Limits.Refuses(name, after)
 		}
 	}
-	c.Refused = in.Limits.refuses(in.Pod, *c)
+	return lessCPU
 }
 
-// refuses is why the pod is refused after a change; empty if it is not.
-func (l *LimitRanges) refuses(pod *corev1.Pod, change PodChange) string {
-	for _, name := range ScaledResources {
-		for i := range change.Containers {
-			of := &change.Containers[i]
-			if why := l.refusesContainer(name, with(&pod.Spec.Containers[of.Index].Resources, &of.ResourceChange)); why != "" {
-				return "container " + of.Name + ": " + why
-			}
-		}
-		if why := l.refusesPod(name, pod, change); why != "" {
-			return why
+// Refuses is why an API server refuses a pod for its amounts of a resource: of a container, or of all together. Empty if it
+// does not.
+func (l *LimitRanges) Refuses(name corev1.ResourceName, pod *corev1.Pod) string {
+	for i := range pod.Spec.Containers {
+		if why := l.refusesContainer(name, &pod.Spec.Containers[i].Resources); why != "" {
+			return fmt.Sprintf("container %d: %s", i, why)
 		}
 	}
-	return ""
+	return l.refusesPod(name, pod)
 }
 
 // writes reports whether a container or the pod as a whole gets another amount of a resource.
@@ -115,7 +120,7 @@ func (b *Boost) keep(name corev1.ResourceName) {
 
 // refusesContainer is why a container with these resources is refused: for its own values, or by a
 // LimitRange of type Container. Empty if it is not.
-func (l *LimitRanges) refusesContainer(name corev1.ResourceName, r corev1.ResourceRequirements) string {
+func (l *LimitRanges) refusesContainer(name corev1.ResourceName, r *corev1.ResourceRequirements) string {
 	request, limit := amountsIn(r.Requests, name), amountsIn(r.Limits, name)
 	if request == nil {
 		request = limit // which API servers fill in
@@ -126,15 +131,14 @@ func (l *LimitRanges) refusesContainer(name corev1.ResourceName, r corev1.Resour
 	return l.outside(corev1.LimitTypeContainer, name, request, limit)
 }
 
-// refusesPod is why a pod is refused after a change: for its pod-level resources, or by a LimitRange of type Pod. Empty
-// if it is not.
-func (l *LimitRanges) refusesPod(name corev1.ResourceName, pod *corev1.Pod, change PodChange) string {
+// refusesPod is why a pod is refused for what its containers have together, or for its pod-level resources. Empty if
+// it is not.
+func (l *LimitRanges) refusesPod(name corev1.ResourceName, pod *corev1.Pod) string {
 	own := PodLevel(pod) != nil
 	if !own && !l.bounds(corev1.LimitTypePod) {
 		return ""
 	}
-	after := PodAfter(pod, change)
-	after.Spec.InitContainers = slices.Clone(after.Spec.InitContainers)
+	after := &corev1.Pod{Spec: corev1.PodSpec{Containers: slices.Clone(pod.Spec.Containers), InitContainers: slices.Clone(pod.Spec.InitContainers), Resources: pod.Spec.Resources.DeepCopy()}}
 	poddefaults.Create(after, nil)
 	if own {
 		if why := refusesPodLevel(name, after); why != "" {
@@ -150,7 +154,7 @@ func refusesPodLevel(name corev1.ResourceName, pod *corev1.Pod) string {
 	request, limit := amountsIn(pod.Spec.Resources.Requests, name), amountsIn(pod.Spec.Resources.Limits, name)
 	together := amountsIn(sums.AggregateContainerRequests(pod, sums.PodResourcesOptions{}), name)
 	if request != nil && together != nil && together.Cmp(*request) > 0 {
-		return fmt.Sprintf("its containers would request %s of %s together, and the pod %s", together, name, request)
+		return fmt.Sprintf("its containers would request %s of %s together but the pod %s", together, name, request)
 	}
 	if request != nil && limit != nil && request.Cmp(*limit) > 0 {
 		return fmt.Sprintf("the pod's %s request of %s would exceed its limit of %s", name, request, limit)
@@ -158,7 +162,7 @@ func refusesPodLevel(name corev1.ResourceName, pod *corev1.Pod) string {
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {
 			if of := amountsIn(list[i].Resources.Limits, name); of != nil && limit != nil && of.Cmp(*limit) > 0 {
-				return fmt.Sprintf("the %s limit of a container, %s, would exceed that of the pod, %s", name, of, limit)
+				return fmt.Sprintf("the %s limit of a container would be %s and that of the pod %s", name, of, limit)
 			}
 		}
 	}
@@ -190,7 +194,7 @@ func (l *LimitRanges) outside(kind corev1.LimitType, name corev1.ResourceName, r
 			continue
 		}
 		refuse := func(bound string, q resource.Quantity, what string) string {
-			return fmt.Sprintf("LimitRanges "+bound+" for each %s, but %s", q.String(), name, strings.ToLower(string(kind)), what)
+			return fmt.Sprintf("LimitRanges "+bound+" for each %s (%s)", q.String(), name, strings.ToLower(string(kind)), what)
 		}
 		if least, ok := item.Min[name]; ok {
 			const bound = "require at least %s of %s"
