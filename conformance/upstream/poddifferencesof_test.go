@@ -292,6 +292,16 @@ func (r *podResult) refusedAsUpstreamHasIt(name corev1.ResourceName) bool {
 	return r.Upstream.Pod != nil && facts.FoldLimitRanges(r.In.LimitRanges).Refuses(name, r.Upstream.Pod) != ""
 }
 
+// fillsInRequests reports whether API servers fill in a request of a container, its limit, in a pod with pod-level
+// resources. Upstream has it request 0.
+func (r *podResult) fillsInRequests(name corev1.ResourceName) bool {
+	return r.In.Pod.Spec.Resources != nil && slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
+		_, asked := c.Resources.Requests[name]
+		_, limited := c.Resources.Limits[name]
+		return limited && !asked
+	})
+}
+
 // lowerMaximum takes the limits of sidecars from the lowest maximum that LimitRanges have for pods, if
 // that leaves any. It reports whether it did.
 func (r *podResult) lowerMaximum(input map[string]any, name corev1.ResourceName) bool {

@@ -125,6 +125,11 @@ func (l *LimitRanges) refusesContainer(name corev1.ResourceName, r *corev1.Resou
 	if request == nil {
 		request = limit // which API servers fill in
 	}
+	for _, q := range []*resource.Quantity{request, limit} {
+		if q != nil && q.Sign() < 0 {
+			return fmt.Sprintf("it would have %s of %s", q, name)
+		}
+	}
 	if request != nil && limit != nil && request.Cmp(*limit) > 0 {
 		return fmt.Sprintf("its %s request of %s would exceed its limit of %s", name, request, limit)
 	}
