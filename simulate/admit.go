@@ -101,7 +101,7 @@ func (a *admission) review(p *manifests.NewPod, by changedBy, explain bool) Admi
 	}
 	answer := podreview.Review(chosen.Plan, req, trace)
 	item := Admission{Pod: p.Key(), Allowed: answer.Allowed(), Subject: p.String(), Why: by.why}
-	item.Warnings = a.tried(p, v, req, chosen.Shadows, &answer)
+	item.Warnings = append(answer.Warnings, a.tried(p, v, req, chosen.Shadows, &answer)...)
 	a.noteAnswer(p, v, &answer)
 	if item.Allowed {
 		a.change(p, &item, answer.Patch)

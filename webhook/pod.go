@@ -79,8 +79,9 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *s
 	if v != nil {
 		h.keep(&req, pod.Name, v, chosen.Plan, &answer)
 	}
+	warnings = answer.Warnings
 	if len(chosen.Shadows) > 0 {
-		warnings = h.auditPod(req, about.logger(), chooses, review, chosen.Shadows, &answer)
+		warnings = append(warnings, h.auditPod(req, about.logger(), chooses, review, chosen.Shadows, &answer)...)
 	}
 	return answer, warnings, nil
 }

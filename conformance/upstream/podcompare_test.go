@@ -213,41 +213,49 @@ func judgePod(c testCase, met func(entry string)) (*podResult, []podDiscrepancy,
 			}
 		}
 	}
-	unexplained, names := r.unexplained()
-	if len(unexplained) == 0 {
-		report(names)
-		return r, nil, nil
-	}
 	evened, evens := c.copy(), []string(nil)
 	for _, x := range deliberateOfPods {
 		if x.even != nil && x.even(r, evened.Object) {
 			evens = append(evens, x.name)
 		}
 	}
+	other := *r
 	if len(evens) > 0 {
-		other := *r
 		if other.Upstream, err = podByUpstream(evened); err != nil {
 			return nil, nil, err
 		}
-		rest, more := other.unexplained()
+	}
+	var unexplained []podDiscrepancy
+	for _, last := range []bool{false, true} {
+		rest, names := r.unexplained(last)
 		if len(rest) == 0 {
-			report(append(evens, more...))
+			report(names)
 			return r, nil, nil
 		}
-		if len(rest) < len(unexplained) {
-			unexplained = rest
+		unexplained = rest
+		if len(evens) > 0 {
+			rest, more := other.unexplained(last)
+			if len(rest) == 0 {
+				report(append(slices.Clone(evens), more...))
+				return r, nil, nil
+			}
+			if len(rest) < len(unexplained) {
+				unexplained = rest
+			}
 		}
 	}
 	return r, unexplained, nil
 }
 
-func (r *podResult) unexplained() (out []podDiscrepancy, met []string) {
+// unexplained are the discrepancies without a deliberate difference that causes them; last takes also those that
+// count only where no other does.
+func (r *podResult) unexplained(last bool) (out []podDiscrepancy, met []string) {
 	out = r.faultsOfOurs()
 	if r.Upstream.Panicked != "" {
 		return out, met
 	}
 	for _, d := range comparePod(&r.Upstream, &r.Celvpa) {
-		i := slices.IndexFunc(deliberateOfPods, func(x podDifference) bool { return x.explains != nil && x.explains(r, d) })
+		i := slices.IndexFunc(deliberateOfPods, func(x podDifference) bool { return x.explains != nil && (last || !x.last) && x.explains(r, d) })
 		if i < 0 {
 			out = append(out, d)
 		} else if !slices.Contains(met, deliberateOfPods[i].name) {

@@ -22,6 +22,7 @@ type podDifference struct {
 	// from other differences. It reports whether there was anything to change. Either of the two
 	// may be nil.
 	even func(r *podResult, input map[string]any) bool
+	last bool // counts only where the others do not explain all
 }
 
 var deliberateOfPods = []podDifference{
@@ -151,7 +152,7 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 	{
 		name: "only CPU and memory are written",
 		why:  "Upstream writes what a recommendation holds of other resources, and where a LimitRange bounds pods, what a container requests of them already.",
-		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m, example.com/gpu: 1}, limits: {example.com/gpu: 1}}}]}},
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m, example.com/gpu: 1}, limits: {cpu: 1, example.com/gpu: 1}}}]}},
 limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: 1}}]}}], vpa: {status: {recommendation: {containerRecommendations: []}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
 			return d.Index >= 0 && d.Resource != "" && !slices.Contains(bounded, d.Resource) && !d.Ours &&
@@ -319,5 +320,16 @@ vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
 			return r.boostOf(d) != nil && isNoLimit(d)
 		},
+	},
+	{
+		name: "pods that would be refused",
+		why:  "An eviction for a pod that cannot be created loses the replica. A resource that API servers would refuse the pod for stays as it is.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {cpu: 400m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, maxLimitRequestRatio: {cpu: 4}}]}}],
+vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, controlledValues: RequestsOnly}]}}, status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 50m}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return d.dependsOn(func(name corev1.ResourceName) bool { return r.refusedAsUpstreamHasIt(name) || r.fillsInRequests(name) }) ||
+				d.Resource == corev1.ResourceCPU && r.boostOf(d) != nil && r.hasDefaultCPU() && r.In.limited(corev1.LimitTypeContainer)
+		},
+		last: true,
 	},
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 	upstreamapi "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 )
 
 func (r *podResult) hasDefaultCPU() bool {
@@ -282,6 +284,21 @@ func (r *podResult) aboveMaximum(name corev1.ResourceName) bool {
 	return slices.ContainsFunc(r.In.Pod.Spec.Containers, lacks) && r.ofPods(func(item corev1.LimitRangeItem) bool {
 		most := item.Max[name]
 		return !most.IsZero() && sum.Cmp(most) > 0
+	})
+}
+
+// refusedAsUpstreamHasIt reports whether API servers refuse upstream's pod for a resource.
+func (r *podResult) refusedAsUpstreamHasIt(name corev1.ResourceName) bool {
+	return r.Upstream.Pod != nil && facts.FoldLimitRanges(r.In.LimitRanges).Refuses(name, r.Upstream.Pod) != ""
+}
+
+// fillsInRequests reports whether API servers fill in a request of a container, its limit, in a pod with pod-level
+// resources. Upstream has it request 0.
+func (r *podResult) fillsInRequests(name corev1.ResourceName) bool {
+	return r.In.Pod.Spec.Resources != nil && slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
+		_, asked := c.Resources.Requests[name]
+		_, limited := c.Resources.Limits[name]
+		return limited && !asked
 	})
 }
 

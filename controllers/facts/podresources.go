@@ -2,6 +2,7 @@ package facts
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,10 @@ type PodChange struct {
 	Pod *ResourceChange
 	// ReportMissing: admission reports pod-level requests that have no recommendation.
 	ReportMissing bool
+	// Left is what stays as it is, and why, because an API server would refuse the pod otherwise.
+	Left []string
+	// Refused is why an API server would refuse the pod even so; empty if it would not.
+	Refused string
 
 	vpa *lang.Record // as the rules saw it; nil if none ran
 }
@@ -86,6 +91,33 @@ var (
 // ResourcesForPod runs pod.fit and pod.resources: what admission would set, and what a resize
 // sends. It is pure. Recommendations for containers that the pod lacks are ignored.
 func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodChange, []*engine.RuleError) {
+	out, failed := resourcesForPod(plan, in, trace)
+	boosts := slices.ContainsFunc(out.Containers, func(c ContainerChange) bool { return c.Boost.Raised })
+	if lessCPU := out.keepValid(in); !lessCPU || !boosts {
+		return out, failed
+	}
+	// The recommendation may fit without the boost.
+	left := out.Left
+	in.VPA = withoutBoosts(in.VPA)
+	out, failed = resourcesForPod(plan, in, trace)
+	out.Left = left
+	out.keepValid(in)
+	return out, failed
+}
+
+// withoutBoosts is a VPA without startup boosts.
+func withoutBoosts(v *vpav1.VerticalPodAutoscaler) *vpav1.VerticalPodAutoscaler {
+	v = v.DeepCopy()
+	v.Spec.StartupBoost = nil
+	if v.Spec.ResourcePolicy != nil {
+		for i := range v.Spec.ResourcePolicy.ContainerPolicies {
+			v.Spec.ResourcePolicy.ContainerPolicies[i].StartupBoost = nil
+		}
+	}
+	return v
+}
+
+func resourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodChange, []*engine.RuleError) {
 	b := bindPod(PolicyRulesOf(plan), in)
 	// The bounds come first, because the items keep what came of the last.
 	target := b.fitting()

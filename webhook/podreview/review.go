@@ -27,6 +27,8 @@ type Answer struct {
 	Patch   []jsonpatch.Operation // of an allowed pod; none = it stays as it is
 	Change  facts.PodChange       // what the patch writes
 	Missing []Missing             // requests without a recommendation, of a pod with pod-level resources (AEP-7571)
+	// Warnings are for whoever creates the pod: what celvpa does not change, lest the pod be refused.
+	Warnings []string
 
 	Unjudged []vpareview.Cause   // rules of pod.validate that failed, which refuses no pod
 	Failed   []*engine.RuleError // other rules that failed; the values they set stay as they were
@@ -52,6 +54,9 @@ func Review(plan *engine.Plan, req Request, trace *engine.Trace) Answer {
 	}
 	out.Change, out.Failed = review.Change, review.Failed
 	out.Patch = podpatch.Admission(req.Pod, req.VPA.Name, out.Change)
+	for _, left := range out.Change.Left {
+		out.Warnings = append(out.Warnings, "VerticalPodAutoscaler "+req.VPA.Name+": "+left)
+	}
 	if out.Change.ReportMissing {
 		out.Missing = missing(req.Pod, req.VPA)
 	}

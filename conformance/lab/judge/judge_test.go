@@ -1,0 +1,201 @@
+package judge
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/conformance/workloads"
+)
+
+// tries is how many workloads that are valid as written are generated for a seed; FUZZ_PODS says
+// another number.
+const tries = 20_000
+
+// seeds are always the same one, so that a change is judged by what it changed. LONG=1 adds three new
+// ones; FUZZ_SEED tries one alone.
+func seeds(t *testing.T) []uint64 {
+	t.Helper()
+	if text := os.Getenv("FUZZ_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, "FUZZ_SEED")
+		return []uint64{seed}
+	}
+	out := []uint64{1}
+	if os.Getenv("LONG") != "" {
+		for i := range uint64(3) {
+			out = append(out, uint64(time.Now().UnixNano())+i)
+		}
+	}
+	return out
+}
+
+// TestAValidPodStaysValid: what Kubernetes accepts as written, it accepts as celvpa patches it, and as
+// the updater resizes it.
+func TestAValidPodStaysValid(t *testing.T) {
+	n := tries
+	if text := os.Getenv("FUZZ_PODS"); text != "" {
+		var err error
+		n, err = strconv.Atoi(text)
+		require.NoError(t, err, "FUZZ_PODS")
+	}
+	all := clusters(t)
+	for _, seed := range seeds(t) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Logf("FUZZ_SEED=%d does this run again", seed)
+			begin := time.Now()
+			c := tryAll(all, seed, n)
+			t.Logf("%d valid pods in %s", n, time.Since(begin).Round(100*time.Millisecond))
+			c.report(t)
+			require.Greater(t, c.patched, n/2, "too few pods are changed for what they are")
+			require.Greater(t, c.acts, n/4, "the updater acts on too few pods")
+			require.Zero(t, c.pods, "of %d valid pods so many are refused, in %d kinds", n, len(c.found))
+		})
+	}
+}
+
+// counts is what became of the workloads of a seed.
+type counts struct {
+	found   map[kindOf][]finding
+	byGates map[string]int
+	skipped map[string]int // why others were not tried
+	byRules map[string]int // pods that celvpa's own rules refuse
+
+	tried, refused map[string]int // by what LimitRanges there are
+
+	pods, patched, acts, evicted, evictedForRefused int
+}
+
+func tryAll(all []cluster, seed uint64, n int) *counts {
+	total := newCounts()
+	var mu sync.Mutex
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			c := newCounts()
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				c.try(all, seed, i)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			total.add(c)
+		})
+	}
+	workers.Wait()
+	return total
+}
+
+func newCounts() *counts {
+	return &counts{found: map[kindOf][]finding{}, byGates: map[string]int{}, skipped: map[string]int{}, byRules: map[string]int{},
+		tried: map[string]int{}, refused: map[string]int{}}
+}
+
+// try judges one workload, the first of its number that is valid as written.
+func (c *counts) try(all []cluster, seed uint64, number int) {
+	r := workloads.New(seed, uint64(number))
+	for {
+		w := r.Workload()
+		ns, why := valid(all[0], w)
+		if why != "" {
+			c.skipped[why]++
+			continue
+		}
+		c.judged(all[0], all[number%len(all)], ns, w, number)
+		return
+	}
+}
+
+// valid is the namespace of a workload, or why the workload cannot exist. A VPA is judged with all
+// gates on: off, they may have been switched off later.
+func valid(gated cluster, w *workloads.Workload) (*Namespace, string) {
+	ns, err := NewNamespace(w.LimitRanges)
+	if err != nil {
+		return nil, "its LimitRange is invalid"
+	}
+	if _, refused := ns.Create(w.Pod); refused != nil && refused.Ranges != nil {
+		return nil, "its LimitRanges refuse the pod as written"
+	} else if refused != nil {
+		return nil, "the pod is invalid as written"
+	}
+	if gated.refusal(w) != "" {
+		return nil, "its VPA is invalid"
+	}
+	return ns, ""
+}
+
+func (c *counts) judged(judge, on cluster, ns *Namespace, w *workloads.Workload, number int) {
+	v := on.judge(ns, w)
+	c.acts += v.acts
+	if v.patched {
+		c.patched++
+	}
+	if v.evicted {
+		c.evicted++
+	}
+	if v.refusedByRules != "" {
+		c.byRules[v.refusedByRules]++
+	}
+	ranges := rangesOf(w)
+	c.tried[ranges]++
+	if len(v.refused) == 0 {
+		return
+	}
+	c.pods++
+	c.refused[ranges]++
+	c.byGates[on.name]++
+	if v.evicted && v.refused[created] != nil {
+		c.evictedForRefused++
+	}
+	for at, refusal := range v.refused {
+		k := kindOf{at, refusal.kind()}
+		c.found[k] = append(c.found[k], finding{Workload: w, judge: judge, on: on, kindOf: k, number: number})
+	}
+}
+
+func (c *counts) add(o *counts) {
+	sum := func(into, of map[string]int) {
+		for key, n := range of {
+			into[key] += n
+		}
+	}
+	sum(c.byGates, o.byGates)
+	sum(c.skipped, o.skipped)
+	sum(c.byRules, o.byRules)
+	sum(c.tried, o.tried)
+	sum(c.refused, o.refused)
+	for k, some := range o.found {
+		c.found[k] = append(c.found[k], some...)
+	}
+	c.pods, c.patched, c.acts = c.pods+o.pods, c.patched+o.patched, c.acts+o.acts
+	c.evicted, c.evictedForRefused = c.evicted+o.evicted, c.evictedForRefused+o.evictedForRefused
+}
+
+// rangesOf says what the LimitRanges of a workload bound.
+func rangesOf(w *workloads.Workload) string {
+	has := map[string]bool{}
+	for i := range w.LimitRanges {
+		for _, item := range w.LimitRanges[i].Spec.Limits {
+			has[string(item.Type)] = has[string(item.Type)] || len(item.Min)+len(item.Max) > 0
+			has["ratio"] = has["ratio"] || len(item.MaxLimitRequestRatio) > 0
+		}
+	}
+	var out []string
+	for _, name := range []string{"Container", "Pod", "ratio"} {
+		if has[name] {
+			out = append(out, name)
+		}
+	}
+	if len(out) == 0 {
+		return "no bound"
+	}
+	return strings.Join(out, " and ")
+}
