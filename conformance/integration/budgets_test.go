@@ -187,9 +187,9 @@ func newPodsThatAreRefused(t *testing.T) {
 	require.Equal(t, 2, u.requests.of("eviction", "web"))
 
 	lift()
-	eventually(t, 2*time.Minute, "the ReplicaSet to try again", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) == 4, nil })
+	hang.Eventually(t, "the ReplicaSet to try again", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) == 4, nil })
 	become(t, ns, "web", 4, "200m/- 200Mi/-")
-	eventually(t, 40*time.Second, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
+	hang.Eventually(t, "the condition to be gone", func(context.Context) (bool, error) { return noEffect() == nil, nil })
 }
 
 // forgotten is a namespace that the webhook does not serve.
