@@ -30,7 +30,7 @@ func Pace(ctx context.Context, kubeconfig string, least time.Duration) (time.Dur
 	for i := range 5 {
 		begin := time.Now()
 		_, _ = clients.CoreV1().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx) // which everybody may, and which asks etcd
-		if i > 0 {                                                                                  // the first one opens the connection
+		if i > 0 {                                                               // the first one opens the connection
 			slowest = max(slowest, time.Since(begin))
 		}
 	}
