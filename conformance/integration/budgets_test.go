@@ -109,7 +109,7 @@ func aRolloutKeepsToItsBudget(t *testing.T) {
 	}
 	u.cycles(1)
 	for app, w := range workloads {
-		require.Equal(t, w.least, least(app), app)
+		require.GreaterOrEqual(t, least(app), w.least, app) // more where a replacement runs before the next one is evicted
 		require.Equal(t, w.pods, u.requests.of("eviction", app), "each pod of %s is evicted once", app)
 		u.hasCounted(w.pods, "vpa_updater_evicted_pods_total", `vpa_name="`+app+`"`, `vpa_namespace="`+ns+`"`, `update_mode="Recreate"`)
 	}

@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/faults"
 	"github.com/celvpa/celvpa/conformance/hang"
@@ -162,5 +165,12 @@ func TestPodsThatAreLostDuringAnOutage(t *testing.T) {
 	evicted, _ := s.audited()
 	require.Empty(t, evicted)
 	require.NoError(t, cluster.Delete(t.Context(), quota))
+	// Its controller waits the longer the more often it was refused, unless something changes.
+	var sets appsv1.ReplicaSetList
+	require.NoError(t, cluster.List(t.Context(), &sets, client.InNamespace(s.ns), client.MatchingLabels{"app": "web"}))
+	for i := range sets.Items {
+		changed := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"quota":"gone"}}}`))
+		require.NoError(t, cluster.Patch(t.Context(), &sets.Items[i], changed))
+	}
 	s.ends()
 }
