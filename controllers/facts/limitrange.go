@@ -13,8 +13,8 @@ import (
 // LimitRanges folds all LimitRanges of a namespace. It is shared and immutable.
 type LimitRanges struct {
 	record       *lang.Record
-	items        []corev1.LimitRangeItem // of containers and pods, as they are
-	ofContainers []string                // LimitRanges of type Container; sorted
+	stored       []corev1.LimitRange // by name
+	ofContainers []string            // LimitRanges of type Container; sorted
 	// limited and requested are the resources that have a default limit or request.
 	limited, requested map[corev1.ResourceName]bool
 }
@@ -31,11 +31,9 @@ func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 	slices.SortFunc(sorted, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
 	out := &LimitRanges{record: limitRangesSchema.New(), limited: map[corev1.ResourceName]bool{}, requested: map[corev1.ResourceName]bool{}}
 	for _, one := range sorted {
+		out.stored = append(out.stored, *one)
 		for i := range one.Spec.Limits {
 			item := &one.Spec.Limits[i]
-			if item.Type == corev1.LimitTypeContainer || item.Type == corev1.LimitTypePod {
-				out.items = append(out.items, *item)
-			}
 			switch item.Type {
 			case corev1.LimitTypeContainer:
 				if !slices.Contains(out.ofContainers, one.Name) {

@@ -27,13 +27,16 @@ func ReviewPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (out PodRevi
 // Refused reports whether the pod must not be created.
 func (r *PodReview) Refused() bool { return r.Refusal() != "" }
 
-// Refusal returns why the pod must not be created; empty = allowed.
+// Refusal returns why the pod must not be created, by the rules or by the API server; empty = allowed.
 func (r *PodReview) Refusal() string {
 	var why []string
 	for _, v := range r.Violations {
 		if !v.Failed {
 			why = append(why, strings.TrimPrefix(v.Path+": "+v.Message, ": "))
 		}
+	}
+	if r.Change.Refused != "" {
+		why = append(why, r.Change.Refused)
 	}
 	return strings.Join(why, "; ")
 }

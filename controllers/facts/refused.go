@@ -3,6 +3,7 @@ package facts
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -18,8 +19,12 @@ import (
 // did: the resource of that container, or of the whole pod, stays as it is. Left says so. What the
 // server refuses even then is Refused. lessCPU reports whether CPU stays anywhere.
 func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
+	pod := in.Pod
+	if in.Limits != nil && !in.Creating { // new pods have them
+		pod = withDefaults(in.Pod, in.Limits.stored)
+	}
 	for _, name := range ScaledResources {
-		after := PodAfter(in.Pod, *c)
+		after := PodAfter(pod, *c)
 		for i := range c.Containers {
 			of := &c.Containers[i]
 			if !of.writes(name) {
@@ -30,7 +35,7 @@ func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
 				of.withhold(name, why)
 				of.Boost.keep(name)
 				lessCPU = lessCPU || name == corev1.ResourceCPU
-				after = PodAfter(in.Pod, *c)
+				after = PodAfter(pod, *c)
 			}
 		}
 		if why := in.Limits.refusesPod(name, after); why != "" && c.writes(name) {
@@ -43,7 +48,7 @@ func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
 				c.Pod.withhold(name, why)
 			}
 			lessCPU = lessCPU || name == corev1.ResourceCPU
-			after = PodAfter(in.Pod, *c)
+			after = PodAfter(pod, *c)
 		}
 		if c.Refused == "" {
 			c.Refused = in.Limits.Refuses(name, after)
@@ -52,12 +57,25 @@ func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
 	return lessCPU
 }
 
-// Refuses is why an API server refuses a pod for its amounts of a resource: of a container, or of all together. Empty if it
-// does not.
+// withDefaults has only the pod's resources, with those that LimitRanges would give to a replacement.
+func withDefaults(pod *corev1.Pod, ranges []corev1.LimitRange) *corev1.Pod {
+	out := &corev1.Pod{Spec: corev1.PodSpec{Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources.DeepCopy(),
+		Containers: slices.Clone(pod.Spec.Containers), InitContainers: slices.Clone(pod.Spec.InitContainers)}}
+	poddefaults.BeforeWebhooks(out, ranges)
+	return out
+}
+
+// Refuses is why an API server refuses a pod for its amounts of a resource, of a container or of all
+// together. Empty if it does not.
 func (l *LimitRanges) Refuses(name corev1.ResourceName, pod *corev1.Pod) string {
 	for i := range pod.Spec.Containers {
 		if why := l.refusesContainer(name, &pod.Spec.Containers[i].Resources); why != "" {
 			return fmt.Sprintf("container %d: %s", i, why)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if why := l.refusesContainer(name, &pod.Spec.InitContainers[i].Resources); why != "" {
+			return fmt.Sprintf("init container %s: %s", pod.Spec.InitContainers[i].Name, why)
 		}
 	}
 	return l.refusesPod(name, pod)
@@ -140,11 +158,11 @@ func (l *LimitRanges) refusesContainer(name corev1.ResourceName, r *corev1.Resou
 // it is not.
 func (l *LimitRanges) refusesPod(name corev1.ResourceName, pod *corev1.Pod) string {
 	own := PodLevel(pod) != nil
-	if !own && !l.bounds(corev1.LimitTypePod) {
+	if !own && !l.boundsPods() {
 		return ""
 	}
-	after := &corev1.Pod{Spec: corev1.PodSpec{Containers: slices.Clone(pod.Spec.Containers), InitContainers: slices.Clone(pod.Spec.InitContainers), Resources: pod.Spec.Resources.DeepCopy()}}
-	poddefaults.Create(after, nil)
+	after := withDefaults(pod, nil)
+	poddefaults.PodLevel(&after.Spec)
 	if own {
 		if why := refusesPodLevel(name, after); why != "" {
 			return why
@@ -183,21 +201,32 @@ func amountsIn(list corev1.ResourceList, name corev1.ResourceName) *resource.Qua
 	return &q
 }
 
-// bounds reports whether there are LimitRanges of a type.
-func (l *LimitRanges) bounds(kind corev1.LimitType) bool {
-	return l != nil && slices.ContainsFunc(l.items, func(item corev1.LimitRangeItem) bool { return item.Type == kind })
+// ofType are the bounds of LimitRanges of a type.
+func (l *LimitRanges) ofType(kind corev1.LimitType) iter.Seq[*corev1.LimitRangeItem] {
+	return func(yield func(*corev1.LimitRangeItem) bool) {
+		if l == nil {
+			return
+		}
+		for i := range l.stored {
+			for j := range l.stored[i].Spec.Limits {
+				if item := &l.stored[i].Spec.Limits[j]; item.Type == kind && !yield(item) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l *LimitRanges) boundsPods() bool {
+	for range l.ofType(corev1.LimitTypePod) {
+		return true
+	}
+	return false
 }
 
 // outside is what the LimitRanger plugin has against a request and a limit; nil is none.
 func (l *LimitRanges) outside(kind corev1.LimitType, name corev1.ResourceName, request, limit *resource.Quantity) string {
-	if l == nil {
-		return ""
-	}
-	for i := range l.items {
-		item := &l.items[i]
-		if item.Type != kind {
-			continue
-		}
+	for item := range l.ofType(kind) {
 		refuse := func(bound string, q resource.Quantity, what string) string {
 			return fmt.Sprintf("LimitRanges "+bound+" for each %s (%s)", q.String(), name, strings.ToLower(string(kind)), what)
 		}

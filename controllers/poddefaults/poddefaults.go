@@ -15,7 +15,7 @@ import (
 // LimitRanges are those of its namespace, completed by LimitRange.
 func Create(pod *corev1.Pod, ranges []corev1.LimitRange) {
 	BeforeWebhooks(pod, ranges)
-	podLevel(&pod.Spec)
+	PodLevel(&pod.Spec)
 }
 
 // Running completes a running pod as an API server does, except from LimitRanges, which may be
@@ -24,7 +24,7 @@ func Create(pod *corev1.Pod, ranges []corev1.LimitRange) {
 func Running(pod *corev1.Pod) {
 	BeforeWebhooks(pod, nil)
 	if stored := pod.UID != "" || pod.ResourceVersion != ""; !stored {
-		podLevel(&pod.Spec)
+		PodLevel(&pod.Spec)
 	}
 }
 

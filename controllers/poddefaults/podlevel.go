@@ -8,12 +8,12 @@ import (
 	"k8s.io/component-helpers/resource" // sums containers for API servers, too
 )
 
-// podLevel completes the resources of a pod as a whole, of a pod that has some (KEP-2837), in the
+// PodLevel completes the resources of a pod as a whole, of a pod that has some (KEP-2837), in the
 // order in which each step needs the one before:
 //   - the limit of huge pages is what the containers may use together;
 //   - the request of CPU and memory is what the containers request together, else the limit;
 //   - the limit of what all containers limit is what they may use together, and not below the request.
-func podLevel(spec *corev1.PodSpec) {
+func PodLevel(spec *corev1.PodSpec) {
 	own := spec.Resources
 	if own == nil || len(own.Requests)+len(own.Limits) == 0 {
 		return
