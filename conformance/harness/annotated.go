@@ -13,6 +13,8 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/crds/quantity"
 )
 
 // Unknown is the annotation of pods whose usage is not served yet.
@@ -78,7 +80,7 @@ func amountOf(p *corev1.Pod, annotation, otherwise string) resource.Quantity {
 	if text == "" {
 		text = otherwise
 	}
-	q, err := resource.ParseQuantity(text)
+	q, err := quantity.Parse(text)
 	if err != nil {
 		return resource.Quantity{}
 	}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/engine/lang"
 )
@@ -31,7 +32,7 @@ func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 	slices.SortFunc(sorted, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
 	out := &LimitRanges{record: limitRangesSchema.New(), limited: map[corev1.ResourceName]bool{}, requested: map[corev1.ResourceName]bool{}}
 	for _, one := range sorted {
-		out.stored = append(out.stored, *one)
+		out.stored = append(out.stored, corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: one.Name}, Spec: one.Spec})
 		for i := range one.Spec.Limits {
 			item := &one.Spec.Limits[i]
 			switch item.Type {

@@ -20,8 +20,8 @@ import (
 // server refuses even then is Refused. lessCPU reports whether CPU stays anywhere.
 func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
 	pod := in.Pod
-	if in.Limits != nil && !in.Creating { // new pods have them
-		pod = withDefaults(in.Pod, in.Limits.stored)
+	if !in.Creating {
+		pod = replacementOf(in.Pod, in.Limits)
 	}
 	for _, name := range ScaledResources {
 		after := PodAfter(pod, *c)
@@ -57,9 +57,26 @@ func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
 	return lessCPU
 }
 
-// withDefaults has only the pod's resources, with those that LimitRanges would give to a replacement.
+// replacementOf has only the resources of a running pod, as rules see them, with those that LimitRanges give to new
+// pods.
+func replacementOf(pod *corev1.Pod, limits *LimitRanges) *corev1.Pod {
+	out := withDefaults(pod, nil)
+	for i := range out.Spec.Containers {
+		r := &out.Spec.Containers[i].Resources
+		r.Requests, r.Limits = CurrentResources(pod, i)
+	}
+	if requests, limits, ok := podResourcesOf(pod); ok {
+		out.Spec.Resources.Requests, out.Spec.Resources.Limits = requests, limits
+	}
+	if limits != nil {
+		return withDefaults(out, limits.stored)
+	}
+	return out
+}
+
+// withDefaults has only the resources of a pod, with the defaults of API servers and LimitRanges.
 func withDefaults(pod *corev1.Pod, ranges []corev1.LimitRange) *corev1.Pod {
-	out := &corev1.Pod{Spec: corev1.PodSpec{Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources.DeepCopy(),
+	out := &corev1.Pod{Spec: corev1.PodSpec{Resources: pod.Spec.Resources.DeepCopy(),
 		Containers: slices.Clone(pod.Spec.Containers), InitContainers: slices.Clone(pod.Spec.InitContainers)}}
 	poddefaults.BeforeWebhooks(out, ranges)
 	return out
