@@ -16,6 +16,8 @@ type Definition struct {
 	Args        []source.Scalar
 	Expression  source.Scalar
 	Description string
+
+	reads, calls map[string]bool // what the expression mentions: params, and what it calls
 }
 
 // Signature is the name and the arguments: capOf(list, name).
@@ -31,7 +33,7 @@ func (p *Pipeline) CalledBy(s *RuleSet) (out []*Definition) {
 	names := maps.Clone(s.CallsOf())
 	for i := len(p.Definitions) - 1; i >= 0; i-- {
 		if f := &p.Definitions[i]; names[f.Name.Value] { // it calls only what is declared above
-			noteCalls(names, f.Expression.Value)
+			maps.Copy(names, f.calls)
 			out = append(out, f)
 		}
 	}
@@ -43,7 +45,7 @@ func (p *Pipeline) CalledBy(s *RuleSet) (out []*Definition) {
 func (p *Pipeline) ReadsParams(s *RuleSet) map[string]bool {
 	out := maps.Clone(s.ReadsParams())
 	for _, f := range p.CalledBy(s) {
-		noteParams(out, f.Expression.Value)
+		maps.Copy(out, f.reads)
 	}
 	return out
 }
@@ -76,6 +78,9 @@ func (d *Decoder) checkDefinitions(list []Definition) {
 	for i := range list {
 		f := &list[i]
 		d.checkNames("argument", identifier, f.Args)
+		f.reads, f.calls = map[string]bool{}, map[string]bool{}
+		noteParams(f.reads, f.Expression.Value)
+		noteCalls(f.calls, f.Expression.Value)
 		switch {
 		case f.Expression.IsZero():
 			d.Problems.At(f.Name, d.Subject, fmt.Sprintf("definition %s has no expression", f.Name.Value))
