@@ -84,7 +84,7 @@ func TestLintReportsErrorsAndFindings(t *testing.T) {
 	file := write(t, t.TempDir(), "o.yaml", overlay)
 	out, err = celvpa(t, "rules", "lint", file)
 	require.ErrorIs(t, err, errNo)
-	require.Contains(t, out, file+":4:99: RuleSet eligibility@1.0.0, decision young, when: 10 counts nanoseconds here; write duration('10ns')\n")
+	require.Contains(t, out, file+":4:104: RuleSet eligibility@1.0.0, decision young, when: 10 counts nanoseconds here; write duration('10ns')\n")
 	out, err = celvpa(t, "rules", "lint", write(t, t.TempDir(), "t.yaml", strings.Replace(ownTable, "1150m", "1151m", 1)))
 	require.ErrorIs(t, err, errNo)
 	require.Contains(t, out, `RuleTest margin, row "target": bound.target.now.cpu: want 1151m, got 1150m`)

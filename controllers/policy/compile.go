@@ -18,7 +18,7 @@ import (
 
 // compiling compiles within limits, and remembers what exceeded them.
 type compiling struct {
-	clock   clock.WithTicker
+	clock   clock.Clock
 	limits  limits // of one overlay; zero = overlayLimits
 	compile compileFunc
 	// exceeded are overlays, by UID. One is tried again when it or the files change, and unless its excess is

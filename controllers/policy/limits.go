@@ -62,7 +62,7 @@ func (e *excessive) going() bool {
 // with the bytes of its source, and ends when that returns an error. Work that does not end is
 // abandoned, because nothing can end it from outside, and the process is not ready until it does. The
 // error is an *excessive when the limits were exceeded. A panic is an error, too.
-func (l limits) run(clk clock.WithTicker, doing, about string, work func(spend func(size int) error) error) error {
+func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(size int) error) error) error {
 	var why atomic.Pointer[excessive]
 	spent := 0
 	spend := func(size int) error {
@@ -91,7 +91,7 @@ func (l limits) run(clk clock.WithTicker, doing, about string, work func(spend f
 		}
 		done <- err
 	}()
-	deadline, look := clk.NewTimer(l.hang), clk.NewTicker(lookInterval)
+	deadline, look := clk.NewTimer(l.hang), clk.NewTimer(lookInterval)
 	defer deadline.Stop()
 	defer look.Stop()
 	begin := heap()
@@ -103,6 +103,7 @@ func (l limits) run(clk clock.WithTicker, doing, about string, work func(spend f
 		case <-deadline.C():
 			exceeded.error = fmt.Errorf("%s %s has not ended within %s, because this machine is busy or because it never does: it is tried again", doing, about, l.hang)
 		case <-look.C():
+			look.Reset(lookInterval)
 			if heap() < begin+l.heap {
 				continue
 			}
@@ -114,7 +115,7 @@ func (l limits) run(clk clock.WithTicker, doing, about string, work func(spend f
 		why.CompareAndSwap(nil, exceeded)
 		select {
 		case <-ended:
-		case <-clk.After(grace):
+		case <-time.After(grace):
 			exceeded.running = ended
 		}
 		return exceeded

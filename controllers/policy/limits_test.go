@@ -53,7 +53,7 @@ func reloadWhile(t *testing.T, s *Source, clk *testclock.FakeClock, step time.Du
 		case <-done:
 			return true
 		default:
-			if clk.Waiters() > 1 { // the interval between looks at the heap, and a limit
+			if clk.Waiters() == 2 { // the time until the next look at the heap, and the limit
 				clk.Step(step)
 			}
 			return false
