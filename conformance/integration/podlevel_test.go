@@ -40,7 +40,7 @@ func TestNewPods(t *testing.T) {
 		})
 	}
 	stage("gated", []string{allGates, "--max-allowed-cpu-boost=2"}, map[string]func(*testing.T){
-		"no patch is refused":                           pods.areAllAccepted(true),
+		"no patch is refused":                           pods.areAllAccepted,
 		"asked ratios are kept":                         ratios.areKept,
 		"CPU is boosted while pods start":               boosts.areGiven,
 		"four situations of resources at pod level":     fourSituations,
@@ -56,7 +56,7 @@ func TestNewPods(t *testing.T) {
 		"five hundred containers":                       fiveHundredContainers,
 	})
 	stage("ungated", nil, map[string]func(*testing.T){
-		"no patch is refused":                         pods.areAllAccepted(false),
+		"no patch is refused":                         pods.areAllAccepted,
 		"asked ratios are ignored":                    ratios.areIgnored,
 		"boosts are ignored":                          boosts.areIgnored,
 		"an InPlace VPA applies to new pods":          inPlace.applies,

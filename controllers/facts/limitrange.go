@@ -6,16 +6,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/celvpa/celvpa/controllers/poddefaults"
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // LimitRanges folds all LimitRanges of a namespace. It is shared and immutable.
 type LimitRanges struct {
-	record       *lang.Record
-	stored       []corev1.LimitRange // by name
-	ofContainers []string            // LimitRanges of type Container; sorted
+	record *lang.Record
+	items  []corev1.LimitRangeItem // of containers and pods
+	// Defaults for containers, of the first LimitRange by name that has one.
+	defaultRequests, defaultLimits corev1.ResourceList
+	ofContainers                   []string // LimitRanges of type Container; sorted
 	// limited and requested are the resources that have a default limit or request.
 	limited, requested map[corev1.ResourceName]bool
 }
@@ -32,11 +34,11 @@ func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 	slices.SortFunc(sorted, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
 	out := &LimitRanges{record: limitRangesSchema.New(), limited: map[corev1.ResourceName]bool{}, requested: map[corev1.ResourceName]bool{}}
 	for _, one := range sorted {
-		out.stored = append(out.stored, corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: one.Name}, Spec: one.Spec})
 		for i := range one.Spec.Limits {
 			item := &one.Spec.Limits[i]
 			switch item.Type {
 			case corev1.LimitTypeContainer:
+				out.items = append(out.items, *item)
 				if !slices.Contains(out.ofContainers, one.Name) {
 					out.ofContainers = append(out.ofContainers, one.Name)
 				}
@@ -48,10 +50,12 @@ func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 					out.requested[name] = true
 				}
 			case corev1.LimitTypePod:
+				out.items = append(out.items, *item)
 				out.add("pod", item)
 			}
 		}
 	}
+	out.defaultRequests, out.defaultLimits = poddefaults.OfContainers(list)
 	return out
 }
 

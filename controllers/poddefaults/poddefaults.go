@@ -35,8 +35,7 @@ func Running(pod *corev1.Pod) {
 //
 // Pod-level resources stay unchanged: API servers complete them after the webhooks, from 1.37 on.
 func BeforeWebhooks(pod *corev1.Pod, ranges []corev1.LimitRange) {
-	sorted := slices.Clone(ranges)
-	slices.SortStableFunc(sorted, func(a, b corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
+	requests, limits := OfContainers(ranges)
 	if own := pod.Spec.Resources; own != nil {
 		own.Requests, own.Limits = thousandths(own.Requests), thousandths(own.Limits)
 	}
@@ -45,23 +44,25 @@ func BeforeWebhooks(pod *corev1.Pod, ranges []corev1.LimitRange) {
 			r := &list[i].Resources
 			r.Requests, r.Limits = thousandths(r.Requests), thousandths(r.Limits)
 			r.Requests = filledIn(r.Requests, r.Limits)
-			for j := range sorted {
-				requests, limits := ofContainers(&sorted[j])
-				r.Requests, r.Limits = filledIn(r.Requests, requests), filledIn(r.Limits, limits)
-			}
+			r.Requests, r.Limits = filledIn(r.Requests, requests), filledIn(r.Limits, limits)
 		}
 	}
 }
 
-// ofContainers are the defaults that a LimitRange has for containers. Of several items the last one
-// counts.
-func ofContainers(r *corev1.LimitRange) (requests, limits corev1.ResourceList) {
-	requests, limits = corev1.ResourceList{}, corev1.ResourceList{}
-	for i := range r.Spec.Limits {
-		if item := &r.Spec.Limits[i]; item.Type == corev1.LimitTypeContainer {
-			maps.Copy(requests, item.DefaultRequest)
-			maps.Copy(limits, item.Default)
+// OfContainers are the defaults that LimitRanges have for containers: those of the first by name that has one. Of
+// several items of one the last counts.
+func OfContainers(ranges []corev1.LimitRange) (requests, limits corev1.ResourceList) {
+	sorted := slices.Clone(ranges)
+	slices.SortStableFunc(sorted, func(a, b corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range sorted {
+		ofRequests, ofLimits := corev1.ResourceList{}, corev1.ResourceList{}
+		for j := range sorted[i].Spec.Limits {
+			if item := &sorted[i].Spec.Limits[j]; item.Type == corev1.LimitTypeContainer {
+				maps.Copy(ofRequests, item.DefaultRequest)
+				maps.Copy(ofLimits, item.Default)
+			}
 		}
+		requests, limits = filledIn(requests, ofRequests), filledIn(limits, ofLimits)
 	}
 	return requests, limits
 }
