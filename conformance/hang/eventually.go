@@ -13,8 +13,8 @@ const (
 	oneLook = time.Minute
 )
 
-// Eventually waits for a condition of what others do, such as programs or an API server; what describes it. An error
-// is no end, because a busy API server may not answer each time.
+// Eventually waits for a condition of what others do, such as programs or an API server; what
+// describes it. An error is no end, because a busy API server may not answer each time.
 func Eventually(t testing.TB, what string, condition func(ctx context.Context) (bool, error)) {
 	t.Helper()
 	for deadline := time.Now().Add(Limit); ; {

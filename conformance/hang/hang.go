@@ -1,6 +1,7 @@
-// Package hang ends tests that make no progress. It is the only place where the wall clock decides a test, and
-// it decides nothing but that: Limit is far beyond what any step takes on a slow and busy machine. What a test is
-// about, such as a back-off or a limit of time, runs on a clock that the test moves, or counts steps and bytes.
+// Package hang ends tests that make no progress. It is the only place where the wall clock decides
+// a test, and it decides nothing but that: Limit is far beyond what any step takes on a slow and
+// busy machine. What a test is about, such as a back-off or a limit of time, runs on a clock that
+// the test moves, or counts steps and bytes.
 //
 // It imports nothing of celvpa, so that tests of every package can use it.
 package hang
@@ -43,8 +44,8 @@ func Within(t testing.TB, work func()) {
 	}
 }
 
-// Bytes runs work, which must end, and returns how many bytes were allocated meanwhile: a measure of its steps that
-// no other process disturbs.
+// Bytes runs work, which must end, and returns how many bytes were allocated meanwhile: a measure
+// of its steps that no other process disturbs.
 func Bytes(t testing.TB, work func()) uint64 {
 	t.Helper()
 	var before, after runtime.MemStats

@@ -61,8 +61,8 @@ func wouldBe(q *resource.Quantity, of string) string {
 	return "its " + of + " would be " + q.String()
 }
 
-// inUnits are a request, a limit and a bound in units in which the plugin compares them: thousandths, unless one is
-// too large for that. nil counts as 0.
+// inUnits are a request, a limit and a bound in units in which the plugin compares them:
+// thousandths, unless one is too large for that. nil counts as 0.
 func inUnits(request, limit *resource.Quantity, bound resource.Quantity) (asked, used, bounded int64) {
 	none := &resource.Quantity{}
 	request, limit = cmp.Or(request, none), cmp.Or(limit, none)
@@ -73,8 +73,8 @@ func inUnits(request, limit *resource.Quantity, bound resource.Quantity) (asked,
 	return asked, used, bounded
 }
 
-// exceeds compares a ratio as the plugin does, in floating point, because that decides. Without a request or a limit,
-// every ratio is too much.
+// exceeds compares a ratio as the plugin does, in floating point, because that decides. Without a
+// request or a limit, every ratio is too much.
 func exceeds(request, limit *resource.Quantity, most resource.Quantity) bool {
 	asked, used, _ := inUnits(request, limit, most)
 	if asked == 0 || used == 0 {

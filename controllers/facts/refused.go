@@ -14,9 +14,10 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// keepValid takes out of the change what an API server would refuse the pod for, whatever rules and overlays
-// did: the resource of that container, or of the whole pod, stays as it is. Left says so. Refused is what
-// the server has against a replacement of a running pod even then. lessCPU reports whether CPU stays anywhere.
+// keepValid takes out of the change what an API server would refuse the pod for, whatever rules and
+// overlays did: the resource of that container, or of the whole pod, stays as it is. Left says so.
+// Refused is what the server has against a replacement of a running pod even then. lessCPU reports
+// whether CPU stays anywhere.
 func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
 	j := judged{in, c}
 	for _, name := range ScaledResources {
@@ -53,8 +54,8 @@ func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
 	return lessCPU
 }
 
-// Refuses is why an API server refuses a new pod for its amounts of a resource, of a container or of all
-// together. Empty if it does not.
+// Refuses is why an API server refuses a new pod for its amounts of a resource, of a container or
+// of all together. Empty if it does not.
 func (l *LimitRanges) Refuses(name corev1.ResourceName, pod *corev1.Pod) string {
 	j := judged{PodInput{Pod: pod, Limits: l, Creating: true}, &PodChange{Containers: make([]ContainerChange, len(pod.Spec.Containers))}}
 	for i := range pod.Spec.Containers {
@@ -104,8 +105,8 @@ func (j judged) of(name corev1.ResourceName, i int) requestAndLimit {
 	return j.filledIn(name, a.request, a.limit)
 }
 
-// filledIn adds what API servers fill in: a limit is requested, and what else is missing has a default of the
-// LimitRanges. New pods have the latter already.
+// filledIn adds what API servers fill in: a limit is requested, and what else is missing has a
+// default of the LimitRanges. New pods have the latter already.
 func (j judged) filledIn(name corev1.ResourceName, request, limit *resource.Quantity) requestAndLimit {
 	request = cmp.Or(request, limit)
 	if j.in.Limits != nil && !j.in.Creating {
@@ -160,8 +161,8 @@ func (j judged) refusesPod(name corev1.ResourceName) string {
 		requestAndLimit{amountIn(sums.PodRequests(after, sums.PodResourcesOptions{}), name), amountIn(sums.PodLimits(after, sums.PodResourcesOptions{}), name)})
 }
 
-// sum adds up what containers have, as the LimitRanger plugin does: sidecars count beside the containers, and what an
-// init container has while it runs is the least. nil is nothing.
+// sum adds up what containers have, as the LimitRanger plugin does: sidecars count beside the
+// containers, and what an init container has while it runs is the least. nil is nothing.
 func (j judged) sum(name corev1.ResourceName, which func(requestAndLimit) *resource.Quantity) *resource.Quantity {
 	var total, sidecars, peak resource.Quantity
 	has := false
@@ -296,7 +297,8 @@ func (b *Boost) keep(name corev1.ResourceName) {
 	}
 }
 
-// refusesPodLevel is why the resources of a pod as a whole do not go with those of its containers (KEP-2837).
+// refusesPodLevel is why the resources of a pod as a whole do not go with those of its containers
+// (KEP-2837).
 func refusesPodLevel(name corev1.ResourceName, pod *corev1.Pod) string {
 	request, limit := amountIn(pod.Spec.Resources.Requests, name), amountIn(pod.Spec.Resources.Limits, name)
 	together := amountIn(sums.AggregateContainerRequests(pod, sums.PodResourcesOptions{}), name)

@@ -49,8 +49,8 @@ func BeforeWebhooks(pod *corev1.Pod, ranges []corev1.LimitRange) {
 	}
 }
 
-// OfContainers are the defaults that LimitRanges have for containers: those of the first by name that has one. Of
-// several items of one the last counts.
+// OfContainers are the defaults that LimitRanges have for containers: those of the first by name
+// that has one. Of several items of one the last counts.
 func OfContainers(ranges []corev1.LimitRange) (requests, limits corev1.ResourceList) {
 	sorted := slices.Clone(ranges)
 	slices.SortStableFunc(sorted, func(a, b corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })

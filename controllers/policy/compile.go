@@ -21,8 +21,8 @@ type compiling struct {
 	clock   clock.Clock
 	limits  limits // of one overlay; zero = overlayLimits
 	compile compileFunc
-	// exceeded are overlays, by UID. One is tried again when it or the files change, and unless its excess is
-	// final, after a while.
+	// exceeded are overlays, by UID. One is tried again when it or the files change, and unless its
+	// excess is final, after a while.
 	exceeded   map[types.UID]excess
 	exceededOn *compile.Rulebook // the files at that time
 	files      *excessive        // of the files; nil = they did not exceed them
@@ -39,7 +39,8 @@ type excess struct {
 	again      time.Time
 }
 
-// due reports whether it is time to try again what may have exceeded its limits on a busy machine only.
+// due reports whether it is time to try again what may have exceeded its limits on a busy machine
+// only.
 func (e excess) due(now time.Time) bool {
 	return !e.err.final && !e.err.going() && !now.Before(e.again)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/celvpa/celvpa/crds/underway"
 )
 
-// limits bound what compiling rules takes. Rules that exceed them are refused, and those in force stay.
+// limits bound what compiling rules takes. Rules that exceed them are refused, and those in force
+// stay.
 type limits struct {
 	source int    // bytes of expressions that are compiled, which decides alike on every machine; 0 = no limit
 	heap   uint64 // bytes by which the process's heap grows
@@ -22,7 +23,8 @@ type limits struct {
 
 var (
 	// overlayLimits are for one overlay, which takes milliseconds, and hundreds of them beside many
-	// others. It takes 2 KiB of expressions to change a param, and a second of one core compiles some 100 KiB.
+	// others. It takes 2 KiB of expressions to change a param, and a second of one core compiles
+	// some 100 KiB.
 	overlayLimits = limits{source: 1 << 20, heap: 256 << 20, hang: time.Minute}
 	// fileLimits are for all files, and the test tables among them.
 	fileLimits = limits{heap: 1 << 30, hang: 2 * time.Minute}
@@ -33,8 +35,8 @@ const (
 	grace = time.Second
 	// lookInterval is the interval between heap measurements.
 	lookInterval = 20 * time.Millisecond
-	// firstRetry and longestRetry are the time until work that a busy process or machine may have stopped is
-	// tried again. It doubles.
+	// firstRetry and longestRetry are the time until work that a busy process or machine may have
+	// stopped is tried again. It doubles.
 	firstRetry, longestRetry = time.Minute, time.Hour
 )
 
@@ -60,8 +62,8 @@ func (e *excessive) going() bool {
 
 // run does work in a goroutine of its own, within limits. Work calls spend before each expression,
 // with the bytes of its source, and ends when that returns an error. Work that does not end is
-// abandoned, because nothing can end it from outside, and the process is not ready until it does. The
-// error is an *excessive when the limits were exceeded. A panic is an error, too.
+// abandoned, because nothing can end it from outside, and the process is not ready until it does.
+// The error is an *excessive when the limits were exceeded. A panic is an error, too.
 func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(size int) error) error) error {
 	var why atomic.Pointer[excessive]
 	spent := 0

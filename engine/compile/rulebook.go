@@ -77,8 +77,8 @@ func NewRulebook(lib *document.Library, reg *registry.Registry, o Options) (*Rul
 // is compiled and checked against the others.
 func (b *Rulebook) With(o *document.Overlay) (*Rulebook, error) { return b.WithUntil(o, nil) }
 
-// WithUntil is With, but gives up when spend returns an error; nil = never. It is asked before each expression,
-// with the size in bytes of its source, which is about what compiling takes of time.
+// WithUntil is With, but gives up when spend returns an error; nil = never. It is asked before each
+// expression, with the size in bytes of its source, which is about what compiling takes of time.
 func (b *Rulebook) WithUntil(o *document.Overlay, spend func(size int) error) (*Rulebook, error) {
 	if old := b.library.Overlays[o.Name.Value]; old != nil {
 		return nil, fmt.Errorf("%s is defined already at %s", o.Subject(), old.Name.Pos)
