@@ -26,8 +26,9 @@ var (
 	// others. It takes 2 KiB of expressions to change a param, and a second of one core compiles
 	// some 100 KiB.
 	overlayLimits = limits{source: 1 << 20, heap: 256 << 20, hang: time.Minute}
-	// fileLimits are for all files, and the test tables among them.
-	fileLimits = limits{heap: 1 << 30, hang: 2 * time.Minute}
+	// fileLimits are for all files, and the test tables among them. A process whose files do not compile
+	// at its start ends, so a starved node must have time for what takes a second elsewhere.
+	fileLimits = limits{heap: 1 << 30, hang: 10 * time.Minute}
 )
 
 const (
