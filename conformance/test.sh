@@ -3,7 +3,7 @@
 #
 #   conformance/test.sh WAVE …     WAVE = '[busy:]JOBS:TARGET …'
 #
-# A wave runs its targets, at most JOBS at a time; the next wave begins when all have ended. "busy:" runs four loops
+# A wave runs its targets, at most JOBS at a time; the next wave begins when all have ended. "busy:" runs LOOPS (4) loops
 # that do nothing but compute beside the wave, and its targets with GOMAXPROCS=1, since no test's verdict may depend
 # on the speed of the machine. What a target prints is in bin/test/TARGET.log, too. The end names what failed and how
 # long each took. The exit code is 0 if all passed.
@@ -27,8 +27,8 @@ for wave in "$@"; do
   procs=()
   if [[ $wave == busy:* ]]; then
     wave=${wave#busy:} procs=(env GOMAXPROCS=1)
-    echo "beside four busy loops, with GOMAXPROCS=1: ${wave#*:}"
-    for _ in 1 2 3 4; do timeout 3h bash -c 'while :; do :; done' & loops+=($!); done
+    echo "beside ${LOOPS:-4} busy loops, with GOMAXPROCS=1: ${wave#*:}"
+    for _ in $(seq "${LOOPS:-4}"); do timeout 3h bash -c 'while :; do :; done' & loops+=($!); done
   fi
   tr ' ' '\n' <<<"${wave#*:}" | "${procs[@]}" xargs -P "${wave%%:*}" -I TARGET bash -o pipefail -c 'run TARGET'
   [ ${#loops[@]} -eq 0 ] || { kill "${loops[@]}"; wait "${loops[@]}" 2>/dev/null; loops=(); }
