@@ -18,8 +18,6 @@ type LimitRanges struct {
 	// Defaults for containers, of the first LimitRange by name that has one.
 	defaultRequests, defaultLimits corev1.ResourceList
 	ofContainers                   []string // LimitRanges of type Container; sorted
-	// limited and requested are the resources that have a default limit or request.
-	limited, requested map[corev1.ResourceName]bool
 }
 
 // FoldLimitRanges folds the LimitRanges of one namespace (UPSTREAM.md §3.4): the highest minimum,
@@ -32,7 +30,7 @@ func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 		sorted[i] = &list[i]
 	}
 	slices.SortFunc(sorted, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
-	out := &LimitRanges{record: limitRangesSchema.New(), limited: map[corev1.ResourceName]bool{}, requested: map[corev1.ResourceName]bool{}}
+	out := &LimitRanges{record: limitRangesSchema.New()}
 	for _, one := range sorted {
 		for i := range one.Spec.Limits {
 			item := &one.Spec.Limits[i]
@@ -43,12 +41,6 @@ func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 					out.ofContainers = append(out.ofContainers, one.Name)
 				}
 				out.add("container", item)
-				for name := range item.Default {
-					out.limited[name] = true
-				}
-				for name := range item.DefaultRequest {
-					out.requested[name] = true
-				}
 			case corev1.LimitTypePod:
 				out.items = append(out.items, *item)
 				out.add("pod", item)
@@ -121,12 +113,12 @@ func recordIn(r *lang.Record, field string, schema *lang.Schema) *lang.Record {
 // Defaulted names, separated by commas, the containers that a resize would give defaults: the
 // LimitRanger plugin treats a resize like a new pod. Empty = none.
 func (l *LimitRanges) Defaulted(pod *corev1.Pod, change PodChange) string {
-	if l == nil || len(l.limited)+len(l.requested) == 0 {
+	if l == nil || len(l.defaultLimits)+len(l.defaultRequests) == 0 {
 		return ""
 	}
 	var names []string
 	lacks := func(name string, r corev1.ResourceRequirements) {
-		missing := func(all map[corev1.ResourceName]bool, list corev1.ResourceList) bool {
+		missing := func(all, list corev1.ResourceList) bool {
 			for resource := range all {
 				if _, there := list[resource]; !there {
 					return true
@@ -134,7 +126,7 @@ func (l *LimitRanges) Defaulted(pod *corev1.Pod, change PodChange) string {
 			}
 			return false
 		}
-		if missing(l.limited, r.Limits) || missing(l.requested, r.Requests) {
+		if missing(l.defaultLimits, r.Limits) || missing(l.defaultRequests, r.Requests) {
 			names = append(names, name)
 		}
 	}
