@@ -234,10 +234,10 @@ func (a requestAndLimit) written(name corev1.ResourceName, c *ResourceChange) re
 // list are the amounts as resources of a container.
 func (a requestAndLimit) list(name corev1.ResourceName) (out corev1.ResourceRequirements) {
 	if a.request != nil {
-		out.Requests = corev1.ResourceList{name: *a.request}
+		out.Requests = corev1.ResourceList{name: a.request.DeepCopy()}
 	}
 	if a.limit != nil {
-		out.Limits = corev1.ResourceList{name: *a.limit}
+		out.Limits = corev1.ResourceList{name: a.limit.DeepCopy()}
 	}
 	return out
 }
