@@ -56,7 +56,7 @@ func TestAMemoryLimitBelowUsage(t *testing.T) {
 		belowUsage(t, pod)
 		change(t, ns, "web", pinned("InPlace", "{cpu: 20m, memory: 70Mi}"))
 		kernelHas(t, pod, "app", 200, 140<<20)
-		event(t, ns, "InPlaceResizedByVPA", "update/resize-replaced")
+		resized(t, ns, "update/resize-replaced")
 		now := undisturbed(t, pod, 0)
 		reason, _ := conditionOf(now, corev1.PodResizeInProgress)
 		require.NotEqual(t, corev1.PodReasonError, reason, "the pod has healed")

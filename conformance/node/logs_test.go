@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,14 +32,48 @@ func keepLogs(ctx context.Context, folder string) error {
 	return errors.Join(faults...)
 }
 
-func keepLog(ctx context.Context, folder, pod, container string, previous bool) error {
+// logOf is what a container of celvpa has logged, or did before it was restarted.
+func logOf(ctx context.Context, pod, container string, previous bool) ([]byte, error) {
 	text, err := clients.CoreV1().Pods(system).GetLogs(pod, &corev1.PodLogOptions{Container: container, Previous: previous}).DoRaw(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the log of %s: %w", pod, err)
+		return nil, fmt.Errorf("reading the log of %s: %w", pod, err)
+	}
+	return text, nil
+}
+
+func keepLog(ctx context.Context, folder, pod, container string, previous bool) error {
+	text, err := logOf(ctx, pod, container, previous)
+	if err != nil {
+		return err
 	}
 	name := pod + "-" + container
 	if previous {
 		name += "-previous"
 	}
 	return os.WriteFile(filepath.Join(folder, name+".log"), text, 0o644)
+}
+
+// logged looks for a line with all of some words in the log of the updater, also in that of before a restart. Run beside the
+// node, celvpa has no pods, and nothing is found.
+func logged(ctx context.Context, words ...string) (line string, found bool) {
+	var pods corev1.PodList
+	if err := cluster.List(ctx, &pods, client.InNamespace(system)); err != nil {
+		return "", false
+	}
+	for _, p := range pods.Items {
+		for _, s := range p.Status.ContainerStatuses {
+			for _, previous := range []bool{false, true} {
+				if !strings.Contains(p.Name, "updater") || previous && s.RestartCount == 0 {
+					continue
+				}
+				text, _ := logOf(ctx, p.Name, s.Name, previous) // a container that is not found has no lines
+				for line := range strings.Lines(string(text)) {
+					if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+						return strings.TrimSpace(line), true
+					}
+				}
+			}
+		}
+	}
+	return "", false
 }

@@ -229,32 +229,52 @@ func recommended(t *testing.T, ns, name string, fits func(milli, bytes int64) bo
 	})
 }
 
-// evicted waits for the event of an eviction by a rule. Its answer may come too late for the updater's cycle if the node is busy.
+// evicted waits for an eviction by a rule. Its answer may come too late for the updater's cycle if the node is busy.
 func evicted(t *testing.T, ns, rule string) {
 	t.Helper()
-	event(t, ns, "EvictedByVPA EvictionNotAnswered", rule)
+	reported(t, ns, rule, "EvictedByVPA EvictionNotAnswered", "pod evicted", "eviction not answered")
 }
 
-// event waits for an event about an object of a namespace, with one of the reasons and a word of its message.
-func event(t *testing.T, ns, reasons, word string) {
+// resized waits for a resize by a rule.
+func resized(t *testing.T, ns, rule string) {
 	t.Helper()
-	until(t, patience, "event "+reasons+" with "+word, func(ctx context.Context) (bool, string) {
-		var list corev1.EventList
-		if err := cluster.List(ctx, &list, client.InNamespace(ns)); err != nil {
-			return false, err.Error()
+	reported(t, ns, rule, "InPlaceResizedByVPA", "pod resized in place")
+}
+
+// reported waits for an event that names a rule, with one of the reasons, or for a line with one of the messages in the updater's
+// log: a process that a starved node kills takes events with it that it has not written yet.
+func reported(t *testing.T, ns, rule, reasons string, messages ...string) {
+	t.Helper()
+	until(t, patience, "event "+reasons+" with "+rule, func(ctx context.Context) (bool, string) {
+		done, seen := happened(ctx, ns, reasons, rule)
+		if done {
+			return true, seen
 		}
-		seen := ""
-		for _, e := range list.Items {
-			if !slices.Contains(strings.Fields(reasons), e.Reason) {
-				continue
-			}
-			seen = e.Reason + ": " + e.Message
-			if strings.Contains(seen, word) {
-				return true, seen
+		for _, message := range messages {
+			if line, found := logged(ctx, message, ns, rule); found {
+				return true, line
 			}
 		}
 		return false, seen
 	})
+}
+
+// happened looks for an event. It returns the last one that has one of the reasons.
+func happened(ctx context.Context, ns, reasons, word string) (found bool, seen string) {
+	var list corev1.EventList
+	if err := cluster.List(ctx, &list, client.InNamespace(ns)); err != nil {
+		return false, err.Error()
+	}
+	for _, e := range list.Items {
+		if !slices.Contains(strings.Fields(reasons), e.Reason) {
+			continue
+		}
+		seen = e.Reason + ": " + e.Message
+		if strings.Contains(seen, word) {
+			return true, seen
+		}
+	}
+	return false, seen
 }
 
 // undisturbed requires that a pod is the one it was, has its QoS class, and restarted as often as said.

@@ -21,7 +21,7 @@ func TestAResizeReachesTheKernel(t *testing.T) {
 			before := throttling(t, pod, "app")
 			watch(t, ns, "web", pinned(mode, "{cpu: 75m, memory: 60Mi}"))
 			kernelHas(t, pod, "app", 300, 120<<20)
-			event(t, ns, "InPlaceResizedByVPA", "update/resize")
+			resized(t, ns, "update/resize")
 			until(t, patience, "the status to follow the kernel", func(context.Context) (bool, string) {
 				requests := get(t, pod).Status.ContainerStatuses[0].Resources.Requests
 				return requests.Cpu().String() == "75m" && requests.Memory().String() == "60Mi", fmt.Sprintf("requests cpu %s, memory %s", requests.Cpu(), requests.Memory())

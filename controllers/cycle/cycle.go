@@ -14,9 +14,12 @@ import (
 	"github.com/celvpa/celvpa/controllers/metric"
 )
 
-// stuckAfter is the number of intervals without a finished cycle after which a loop is unhealthy
-// (UPSTREAM.md §2.1, §5.1).
-const stuckAfter = 5
+// A loop is stuck after five intervals without a finished cycle (UPSTREAM.md §2.1, §5.1), but not before five minutes:
+// shorter intervals make no machine faster, and a restart would not help a slow one.
+const (
+	stuckIntervals = 5
+	leastStuck     = 5 * time.Minute
+)
 
 // Loop runs a function at every interval. It implements the manager's Runnable.
 type Loop struct {
@@ -110,14 +113,14 @@ func each(ctx context.Context, ticker clock.Ticker, run func()) {
 	}
 }
 
-// Healthy returns an error when no cycle has finished for five intervals. Before the start, and so
+// Healthy returns an error when no cycle has finished for five intervals and five minutes. Before the start, and so
 // without the lead, it is nil.
 func (l *Loop) Healthy() error {
 	last := l.lastActivity.Load()
 	if last == nil {
 		return nil
 	}
-	if idle := l.clock.Since(*last); idle > stuckAfter*l.interval {
+	if idle := l.clock.Since(*last); idle > max(stuckIntervals*l.interval, leastStuck) {
 		return fmt.Errorf("the %s has not finished a cycle for %s", l.name, idle.Round(time.Second))
 	}
 	return nil

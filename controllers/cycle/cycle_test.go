@@ -56,6 +56,17 @@ func TestALoopRunsAtEveryIntervalAndReportsWhenItIsStuck(t *testing.T) {
 	}
 }
 
+// TestShortIntervalsMakeNoLoopStuck: a machine on which a cycle takes a minute is slow, whatever the interval.
+func TestShortIntervalsMakeNoLoopStuck(t *testing.T) {
+	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	loop := New("baker", time.Second, clk, func(context.Context) {})
+	loop.Progress()
+	clk.Step(5 * time.Minute)
+	require.NoError(t, loop.Healthy())
+	clk.Step(time.Second)
+	require.EqualError(t, loop.Healthy(), "the baker has not finished a cycle for 5m1s")
+}
+
 func TestALoopMayRunAtOnce(t *testing.T) {
 	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	ran := make(chan struct{})

@@ -85,7 +85,7 @@ func New(o Options) *Recommender {
 	return r
 }
 
-// Healthy returns an error when no cycle has finished for five intervals. Loading usage from before
+// Healthy returns an error when no cycle has finished for five intervals and five minutes. Loading usage from before
 // the start may take longer, as in upstream (UPSTREAM.md §2.1): a process that is killed for it
 // would only start over.
 func (r *Recommender) Healthy() error {
