@@ -102,6 +102,7 @@ func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(s
 		exceeded := &excessive{}
 		select {
 		case err := <-done:
+			<-ended // nobody finds it under way any more
 			return err
 		case <-deadline.C():
 			exceeded.error = fmt.Errorf("%s %s has not ended within %s, because this machine is busy or because it never does: it is tried again", doing, about, l.hang)
