@@ -33,6 +33,7 @@ type stageCode struct {
 	when        closure.Code[bool] // nil = always
 	rules       []ruleCode
 	skipOnError bool
+	solver      *registry.Solver // in place of rules; nil = none
 
 	kinds []*stageCode // specialized code by Item.Kind()-1; nil entries do nothing
 }
@@ -107,6 +108,7 @@ func (at *PointPlan) Assemble(interpret bool) {
 type stageAssembler struct {
 	*closure.Assembler
 	set     *SetPlan
+	point   *registry.Point
 	code    *pointCode      // output
 	general *stageAssembler // for all kinds of items; nil = this one
 	rules   []assembledRule
@@ -118,7 +120,7 @@ type assembledRule struct {
 }
 
 func (at *PointPlan) stageAssembler(set *SetPlan, vars *closure.Variables, interpret bool) *stageAssembler {
-	return &stageAssembler{set: set, code: at.code, Assembler: set.assembler(vars, at.known, interpret)}
+	return &stageAssembler{set: set, point: at.Point, code: at.code, Assembler: set.assembler(vars, at.known, interpret)}
 }
 
 func (s *SetPlan) assembler(vars *closure.Variables, known closure.Constants, interpret bool) *closure.Assembler {
@@ -127,7 +129,7 @@ func (s *SetPlan) assembler(vars *closure.Variables, known closure.Constants, in
 
 // stage returns ok = false for a stage that can do nothing.
 func (a *stageAssembler) stage(st *StagePlan) (out stageCode, ok bool) {
-	out = stageCode{names: a.Namespace(), scope: st.Scope, skipOnError: st.SkipOnError}
+	out = stageCode{names: a.Namespace(), scope: st.Scope, skipOnError: st.SkipOnError, solver: st.Solver}
 	out.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: stageCondition, overlay: st.Overlay, scope: st.Scope}
 	out.source = a.code.source(out.origin, nil)
 	if out.when, ok = a.condition(st.When); !ok {
@@ -144,7 +146,7 @@ func (a *stageAssembler) stage(st *StagePlan) (out stageCode, ok bool) {
 		}
 	}
 	// Keep an unfolded condition without rules: it may fail, and failures are reported.
-	return out, out.when != nil || len(out.rules) > 0
+	return out, out.when != nil || len(out.rules) > 0 || st.Solver != nil
 }
 
 func (a *stageAssembler) rule(st *StagePlan, i int, r *RulePlan) (out assembledRule) {
@@ -161,7 +163,14 @@ func (a *stageAssembler) rule(st *StagePlan, i int, r *RulePlan) (out assembledR
 	out.code.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: r.Name, pos: r.Pos, note: r.Note, overlay: r.Overlay, scope: st.Scope}
 	out.code.source = a.code.source(out.code.origin, nil)
 	for i := range r.Writes {
-		w := writeCode{plan: &r.Writes[i], source: a.code.source(out.code.origin, &r.Writes[i])}
+		w := writeCode{plan: &r.Writes[i]}
+		from := out.code.origin
+		if b := w.plan.Bound; b != nil && b.Scope != "" { // a step is about an item
+			of := *from
+			of.scope = a.point.ScopeIndex()[b.Scope]
+			from = &of
+		}
+		w.source = a.code.source(from, w.plan)
 		if p := w.plan.Value; p != nil {
 			w.value = closure.Storing(a.Expression(p), w.plan.Typ)
 		}
@@ -180,7 +189,7 @@ func (a *stageAssembler) kinds(st *StagePlan, point *registry.Point) []*stageCod
 	for i, kind := range scope.Kinds {
 		known := closure.Constants{scope.Name: types.String(kind)}
 		maps.Copy(known, a.Known)
-		special := &stageAssembler{Assembler: a.ForKind(scope.Name, known), set: a.set, code: a.code, general: a}
+		special := &stageAssembler{Assembler: a.ForKind(scope.Name, known), set: a.set, point: point, code: a.code, general: a}
 		if s, ok := special.stage(st); ok {
 			out[i] = &s
 		}

@@ -146,6 +146,7 @@ func (d *differ) stage(path string, old, now *document.Stage) {
 	d.value(path+": without", resolve.Commas(old.Without), resolve.Commas(now.Without))
 	d.value(path+": when", old.When.Value, now.When.Value)
 	d.value(path+": onError", old.OnError.Value, now.OnError.Value)
+	d.value(path+": solve", old.Solve.Value, now.Solve.Value)
 	d.variables(path, old.Variables, now.Variables)
 	ruleNames := func(s *document.Stage) (out []string) {
 		for _, r := range s.Rules {

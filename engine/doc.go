@@ -6,6 +6,7 @@
 //	faults            several errors reported as one, and unknown names
 //	source            positions and problems in files
 //	lang              types and values of the rule language
+//	bounds            amounts chosen within bounds
 //	internal/closure  expressions as Go closures
 //	registry          what a host declares: units, functions, points, facts
 //	document          rule sets, pipelines, overlays and test tables as written

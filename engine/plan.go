@@ -128,8 +128,9 @@ type StagePlan struct {
 	When  *closure.Program
 	Rules []*RulePlan
 
-	SkipOnError bool   // leave the stage when a rule fails
-	Overlay     string // source overlay; empty = none
+	Solver      *registry.Solver // in place of rules; nil = none
+	SkipOnError bool             // leave the stage when a rule fails
+	Overlay     string           // source overlay; empty = none
 }
 
 // RulePlan is a rule of a stage.
@@ -145,7 +146,8 @@ type RulePlan struct {
 
 // WritePlan is one `set` (with an expression) or one `unset` (without).
 type WritePlan struct {
-	Field string // as written, for traces
+	Field string             // as written, for traces; of a bound, what it bounds
+	Bound *registry.BoundVar // the write is a bound; nil = it changes a fact
 	Typ   lang.Type
 	Slot  closure.Slot
 	Path  []int // field indexes below the variable

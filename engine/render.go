@@ -162,6 +162,7 @@ func stageNode(s *document.Stage) *yaml.Node {
 	m.words("without", s.Without)
 	m.text("when", s.When.Value)
 	m.text("onError", s.OnError.Value)
+	m.text("solve", s.Solve.Value)
 	m.variables(s.Variables)
 	m.list("rules", nodes(s.Rules, func(r *document.Rule) *yaml.Node { return ruleNode(r, s.Overlay) }))
 	return m.by(s.Overlay)

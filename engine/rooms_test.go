@@ -15,7 +15,7 @@ import (
 )
 
 // rooms are the engine's packages, in the order of its package comment.
-var rooms = []string{"faults", "source", "lang", "internal/closure", "registry", "document", "internal/inline", "internal/resolve", "", "compile", "ruletest"}
+var rooms = []string{"faults", "source", "lang", "bounds", "internal/closure", "registry", "document", "internal/inline", "internal/resolve", "", "compile", "ruletest"}
 
 func TestPackagesImportOnlyEarlierOnes(t *testing.T) {
 	files := 0

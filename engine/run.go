@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/celvpa/celvpa/engine/internal/closure"
@@ -31,6 +32,8 @@ type run struct {
 	index  int32          // of the item
 	trace  *Trace
 	failed []*RuleError
+	bounds []registry.Bound // that rules have set
+	level  int              // of those that the stage sets
 
 	rightSides []lang.Cell // scratch space
 }
@@ -49,7 +52,8 @@ func newRun(code *pointCode, facts *registry.Facts, trace *Trace) *run {
 func (r *run) free() {
 	r.Frame.Free()
 	clear(r.rightSides)
-	*r = run{rightSides: r.rightSides}
+	clear(r.bounds)
+	*r = run{rightSides: r.rightSides, bounds: r.bounds[:0]}
 	runs.Put(r)
 }
 
@@ -57,7 +61,7 @@ func (f *run) runStages(all *pointCode) {
 	for i := range all.stages {
 		st := &all.stages[i]
 		f.Begin(st.names)
-		f.item = nil
+		f.item, f.level = nil, i
 		if st.scope < 0 {
 			st.run(f)
 			continue
@@ -81,6 +85,10 @@ func (st *stageCode) run(f *run) {
 		return
 	}
 	f.cover(st.origin, held)
+	if st.solver != nil {
+		f.solve(st.solver)
+		return
+	}
 	for i := range st.rules {
 		r := &st.rules[i]
 		failures := len(f.failed)
@@ -131,9 +139,14 @@ func (r *ruleCode) run(f *run) {
 		}
 	}
 	f.cover(r.origin, held)
-	changed := false
+	changed, bounds := false, false
 	for i := range r.writes {
 		w := &r.writes[i]
+		if w.plan.Bound != nil {
+			f.bound(w, &values[i], r.origin.note)
+			bounds = true
+			continue
+		}
 		field := w.plan.target(f)
 		if field == nil {
 			continue // nothing to unset
@@ -149,7 +162,7 @@ func (r *ruleCode) run(f *run) {
 			f.facts.Written = true
 		}
 	}
-	if r.origin.note != "" {
+	if r.origin.note != "" && !bounds { // a bound is noted where it makes a difference
 		f.addNote(r.origin.note)
 		if f.trace != nil && !changed {
 			f.trace.note(r.source, f.index)
@@ -160,13 +173,44 @@ func (r *ruleCode) run(f *run) {
 	}
 }
 
+// bound keeps what a rule knows of an amount, or takes back what rules knew before.
+func (f *run) bound(w *writeCode, value *lang.Cell, note string) {
+	field := w.plan.Path[len(w.plan.Path)-1]
+	if value.Kind == lang.UnsetCell {
+		f.bounds = slices.DeleteFunc(f.bounds, func(b registry.Bound) bool { return b.Item == f.item && b.Var == w.plan.Bound && b.Field == field })
+		return
+	}
+	f.bounds = append(f.bounds, registry.Bound{Item: f.item, Var: w.plan.Bound, Field: field, Value: int64(value.Bits), Level: f.level, Note: note, Source: w.source})
+}
+
+// solve changes facts as a solver says.
+func (f *run) solve(s *registry.Solver) {
+	for _, c := range s.Solve(f.facts, f.bounds) {
+		field := c.Item.Field(c.Var, c.Path)
+		if c.By != nil {
+			switch changed := !field.Equal(&c.Value); {
+			case f.trace == nil:
+			case c.Var != c.By.Var.Of:
+				f.trace.note(c.By.Source, int32(c.Index))
+			case changed:
+				f.trace.change(c.By.Source, int32(c.Index), field, &c.Value)
+			}
+			if c.By.Note != "" && !slices.Contains(c.Item.Notes, c.By.Note) {
+				c.Item.Notes = append(c.Item.Notes, c.By.Note)
+			}
+		}
+		*field, c.Item.Written = c.Value, true
+	}
+	f.Forget()
+}
+
 // target returns the field to write, creating missing records; nil if there is nothing to unset.
 func (w *WritePlan) target(f *run) *lang.Cell {
 	holder := f.Values
 	if w.Slot.Kind == closure.ItemSlot {
 		holder = f.Locals
 	}
-	record := writable(&holder[w.Slot.Index])
+	record := registry.Writable(&holder[w.Slot.Index])
 	last := len(w.Path) - 1
 	for _, i := range w.Path[:last] {
 		nested := &record.Cells()[i]
@@ -176,19 +220,9 @@ func (w *WritePlan) target(f *run) *lang.Cell {
 			}
 			*nested = lang.Cell{Kind: lang.RefCell, Ref: record.Schema().Fields()[i].Type.Schema().Empty()}
 		}
-		record = writable(nested)
+		record = registry.Writable(nested)
 	}
 	return &record.Cells()[w.Path[last]]
-}
-
-// writable returns the record in a cell. It replaces the empty record, which is shared, by a new one.
-func writable(c *lang.Cell) *lang.Record {
-	record := c.Ref.(*lang.Record)
-	if schema := record.Schema(); record == schema.Empty() {
-		record = schema.New()
-		c.Ref = record
-	}
-	return record
 }
 
 func (f *run) addNote(text string) {

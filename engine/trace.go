@@ -143,7 +143,7 @@ func (t *Trace) step(i int, run *tracedRun) Step {
 	switch {
 	case more.err != nil:
 		s.Error = more.err.Error()
-	case at.write != nil:
+	case at.write != nil && (m.fromKind != lang.UnsetCell || m.toKind != lang.UnsetCell):
 		from, to := lang.Cell{Kind: m.fromKind, Bits: m.from, Ref: more.from}, lang.Cell{Kind: m.toKind, Bits: m.to, Ref: more.to}
 		s.Field, s.From, s.To = at.write.Field, at.set.Types.Format(at.write.Typ, from.Val()), at.set.Types.Format(at.write.Typ, to.Val())
 		s.Reason = at.note

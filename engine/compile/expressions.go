@@ -17,6 +17,7 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
 )
 
@@ -27,6 +28,7 @@ type scopeEnv struct {
 	types    map[string]lang.Type
 	missing  map[string]bool // variables that are not declared, because they have faults
 	writable map[string]bool
+	bounds   map[string]*registry.BoundVar // what may be set and not read
 	slots    map[string]closure.Slot
 	schemas  map[string]*lang.Schema
 
@@ -36,7 +38,7 @@ type scopeEnv struct {
 
 // child copies the scope, so that a stage's names do not leak into the next.
 func (s *scopeEnv) child() *scopeEnv {
-	return &scopeEnv{env: s.env, planner: s.planner, types: maps.Clone(s.types), missing: maps.Clone(s.missing), writable: maps.Clone(s.writable), slots: maps.Clone(s.slots), schemas: s.schemas,
+	return &scopeEnv{env: s.env, planner: s.planner, types: maps.Clone(s.types), missing: maps.Clone(s.missing), writable: maps.Clone(s.writable), bounds: maps.Clone(s.bounds), slots: maps.Clone(s.slots), schemas: s.schemas,
 		params: s.params, estimates: maps.Clone(s.estimates)}
 }
 
@@ -44,6 +46,14 @@ func (s *scopeEnv) declare(options *[]cel.EnvOption, name string, t lang.Type, w
 	*options = append(*options, cel.Variable(name, t.CELType()))
 	at.Steady = !writable && !at.Live && (at.Kind == closure.FactSlot || at.Kind == closure.ParamSlot || at.Kind == closure.GateSlot)
 	s.types[name], s.writable[name], s.slots[name] = t, writable, at
+}
+
+// declareBounds makes bounds known to set and unset, not to expressions.
+func (s *scopeEnv) declareBounds(list []registry.BoundVar) {
+	for i := range list {
+		b := &list[i]
+		s.types[b.Name], s.writable[b.Name], s.bounds[b.Name] = b.Type, true, b
+	}
 }
 
 func (s *scopeEnv) writables() []string {

@@ -49,9 +49,13 @@ func (c *compiler) stage(point *registry.Point, st *document.Stage, named []docu
 		for i, v := range scope.Vars {
 			sc.declare(&options, v.Name, v.Type, v.Writable, closure.Slot{Kind: closure.ItemSlot, Index: i})
 		}
+		sc.declareBounds(scope.Bounds)
 		if !c.extend(sc, options, st.Name, subject) {
 			return out
 		}
+	}
+	if !st.Solve.IsZero() {
+		out.Solver = c.solver(point, st.Solve, subject)
 	}
 	programs := c.variables(named, sc, subject)
 	out.Vars = &closure.Variables{Slots: sc.slots, Schemas: sc.schemas, Programs: programs}
@@ -64,6 +68,23 @@ func (c *compiler) stage(point *registry.Point, st *document.Stage, named []docu
 		}
 	}
 	return out
+}
+
+// solver finds the solver that a stage names.
+func (c *compiler) solver(point *registry.Point, name source.Scalar, subject string) *registry.Solver {
+	var known []string
+	for i := range point.Solvers {
+		if point.Solvers[i].Name == name.Value {
+			return &point.Solvers[i]
+		}
+		known = append(known, point.Solvers[i].Name)
+	}
+	message := "point " + point.Name + " has no solvers: write rules"
+	if len(known) > 0 {
+		message = fmt.Sprintf("point %s has no solver %q; use %s", point.Name, name.Value, strings.Join(known, ", "))
+	}
+	c.ps.At(name, subject, message)
+	return nil
 }
 
 func (c *compiler) rule(r *document.Rule, sc *scopeEnv, subject string) *engine.RulePlan {
@@ -135,6 +156,9 @@ func (c *compiler) target(path source.Scalar, sc *scopeEnv, subject string) (eng
 		w.Path = append(w.Path, i)
 	}
 	w.Typ = t
+	if w.Bound = sc.bounds[parts[0]]; w.Bound != nil {
+		w.Field = w.Bound.Of + strings.TrimPrefix(path.Value, parts[0])
+	}
 	return w, true
 }
 

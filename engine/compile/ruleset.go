@@ -182,7 +182,7 @@ func broughtBy(overlay string) string {
 func (c *compiler) scopeFor(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, params []setting, subject string) *scopeEnv {
 	fields := c.bindParams(set, compiled, params, subject)
 	paramSchema := compiled.Params.Schema()
-	sc := &scopeEnv{types: map[string]lang.Type{}, writable: map[string]bool{}, slots: map[string]closure.Slot{}, params: compiled.Params, estimates: map[string]*closure.Estimate{}}
+	sc := &scopeEnv{types: map[string]lang.Type{}, writable: map[string]bool{}, bounds: map[string]*registry.BoundVar{}, slots: map[string]closure.Slot{}, params: compiled.Params, estimates: map[string]*closure.Estimate{}}
 	schemas := c.schemasWith(paramSchema)
 	sc.schemas = schemas
 	options := []cel.EnvOption{cel.CustomTypeProvider(&lang.TypeProvider{Provider: c.base.CELTypeProvider(), Schemas: schemas})}
@@ -194,6 +194,7 @@ func (c *compiler) scopeFor(point *registry.Point, set *document.RuleSet, compil
 	for i, v := range point.Vars {
 		sc.declare(&options, v.Name, v.Type, v.Writable, closure.Slot{Kind: closure.FactSlot, Index: i, Live: v.OfScope() != nil})
 	}
+	sc.declareBounds(point.Bounds)
 	env, err := c.base.Extend(options...)
 	if err != nil {
 		c.ps.At(set.Name, subject, err.Error())

@@ -66,8 +66,11 @@ func (d *Decoder) checkStage(s *Stage) {
 	d.checkVariables(s.Variables)
 	d.checkNames("rule", label, names(s.Rules, func(r Rule) source.Scalar { return r.Name }))
 	d.checkOneOf("onError", s.OnError, OnErrorKeep, OnErrorSkipStage)
-	if len(s.Rules) == 0 {
+	switch solves := !s.Solve.IsZero(); {
+	case !solves && len(s.Rules) == 0:
 		d.Problems.At(s.Name, d.Subject, fmt.Sprintf("stage %s has no rules", s.Name.Value))
+	case solves && (len(s.Rules) > 0 || len(s.Each) > 0 || len(s.Variables) > 0 || !s.OnError.IsZero()):
+		d.Problems.At(s.Solve, d.Subject, fmt.Sprintf("stage %s solves: it takes when, and neither each, variables, onError nor rules", s.Name.Value))
 	}
 	for i := range s.Rules {
 		d.checkRule(&s.Rules[i])

@@ -174,6 +174,7 @@ func (d *Decoder) stageFields(s *Stage, at source.Scalar) fields {
 		"without":   d.Scalars(&s.Without),
 		"when":      d.into(&s.When),
 		"onError":   d.into(&s.OnError),
+		"solve":     d.into(&s.Solve),
 		"variables": d.variables(&s.Variables),
 		"rules":     each(d, &s.Rules, d.ruleFields),
 	}

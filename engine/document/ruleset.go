@@ -61,6 +61,7 @@ type Stage struct {
 	Without   []source.Scalar // axis values to skip
 	When      source.Scalar
 	OnError   source.Scalar // Keep (the default) or SkipStage
+	Solve     source.Scalar // a solver of the point, in place of rules: it chooses amounts within the bounds that rules have set so far
 	Variables []Variable
 	Rules     []Rule
 	Overlay   string // source overlay; empty = the rule set's own

@@ -69,6 +69,17 @@ func (d *describer) vars(vars []Var) {
 	}
 }
 
+// bounds prints what rules may bound.
+func (d *describer) bounds(what string, list []BoundVar) {
+	if len(list) == 0 {
+		return
+	}
+	d.printf("\nBounds%s, which rules set and nothing reads:\n\n| bound | type | |\n|---|---|---|\n", what)
+	for _, b := range list {
+		d.row(b.Name, b.Type, false, b.Doc+"; it bounds `"+b.Of+"`")
+	}
+}
+
 // row prints a fact, followed by the fields of a record.
 func (d *describer) row(name string, t lang.Type, writable bool, doc string) {
 	if t.Schema() == nil {
@@ -117,9 +128,17 @@ func (r *Registry) Describe(w io.Writer) error {
 			d.printf("\n| fact | type | |\n|---|---|---|\n")
 			d.vars(p.Vars)
 		}
+		d.bounds("", p.Bounds)
 		for _, s := range p.Scopes {
 			d.printf("\n`each: %s`: %s\n\n| fact | type | |\n|---|---|---|\n", s.Name, s.Doc)
 			d.vars(s.Vars)
+			d.bounds(" of each item", s.Bounds)
+		}
+		if len(p.Solvers) > 0 {
+			d.printf("\n| solve | chooses within the bounds set so far |\n|---|---|\n")
+			for _, s := range p.Solvers {
+				d.printf("| `%s` | %s |\n", s.Name, s.Doc)
+			}
 		}
 		if len(p.Outcomes) > 0 {
 			d.printf("\n| do | |\n|---|---|\n")

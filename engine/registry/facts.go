@@ -164,6 +164,28 @@ func (it *Item) Record(name string) *lang.Record {
 	return r
 }
 
+// Field is a field of a variable's record, which is created if it is missing.
+func (it *Item) Field(name string, path []int) *lang.Cell {
+	cell := &it.record.Cells()[it.scope.Index(name)]
+	for _, i := range path {
+		record := Writable(cell)
+		if cell = &record.Cells()[i]; cell.Kind == lang.UnsetCell && record.Schema().Fields()[i].Type.IsRecord() {
+			*cell = lang.Cell{Kind: lang.RefCell, Ref: record.Schema().Fields()[i].Type.Schema().Empty()}
+		}
+	}
+	return cell
+}
+
+// Writable returns the record in a cell. It replaces the empty record, which is shared, by a new one.
+func Writable(c *lang.Cell) *lang.Record {
+	record := c.Ref.(*lang.Record)
+	if schema := record.Schema(); record == schema.Empty() {
+		record = schema.New()
+		c.Ref = record
+	}
+	return record
+}
+
 // Value reads a variable by its index in the scope; nil if unset.
 func (it *Item) Value(i int) ref.Val { return it.record.At(i) }
 

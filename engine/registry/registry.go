@@ -56,6 +56,9 @@ type Scope struct {
 	// missing item reads as empty.
 	Whole string
 
+	// Bounds are what rules bound of an item.
+	Bounds []BoundVar
+
 	item, whole *lang.Schema // of an item, and of Whole
 	label       int          // index into Vars of the label, -1 = none
 	place       int          // index into Vars of the position, -1 = none
@@ -81,6 +84,10 @@ type Point struct {
 	Doc    string
 	Vars   []Var
 	Scopes []Scope
+
+	// For stage points. Bounds are those of all items together.
+	Bounds  []BoundVar
+	Solvers []Solver
 
 	// For decision points. FailSafe applies if no row matches or one fails.
 	Outcomes []Outcome

@@ -74,6 +74,9 @@ func (d Digest) variables(list []document.Variable) {
 
 func (d Digest) stage(s *document.Stage) {
 	d.Line("stage", s.Name, Commas(s.Each), s.When, s.OnError, Commas(s.Without))
+	if !s.Solve.IsZero() {
+		d.Line("solve", s.Solve)
+	}
 	d.variables(s.Variables)
 	for i := range s.Rules {
 		d.rule(&s.Rules[i])

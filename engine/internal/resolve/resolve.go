@@ -194,7 +194,7 @@ func (r *Resolved) absent(path, message string) error {
 
 // Prune removes stages without rules.
 func (r *Resolved) Prune() {
-	empty := func(s document.Stage) bool { return len(s.Rules) == 0 }
+	empty := func(s document.Stage) bool { return len(s.Rules) == 0 && s.Solve.IsZero() }
 	for p := range r.Points {
 		for i, placed := range r.Points[p].Sets {
 			if slices.ContainsFunc(placed.Set.Stages, empty) {
