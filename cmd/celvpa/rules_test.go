@@ -179,13 +179,13 @@ func TestDiffReportsEveryKindOfChange(t *testing.T) {
 		{"pipeline.yaml", "default: 0.1,", "default: 0.2,", "param updateThreshold 0.1 → 0.2"},
 		{"rounding.yaml", "each: [bound, resource]", "each: [bound, resource]\n    without: [cpu]", "rounding/round-up: without unset → cpu"},
 		{"estimate.yaml", "default: 0.5,", "default: 0.6,", "estimate: param lower.cpu 0.5 → 0.6"},
-		{"estimate.yaml", "scale(1048576,", "scale(1024,", "estimate/bounds: variable podMinimum resource == 'cpu' ? scale(1000, params.minimum.cpu * 0.001) : scale(1048576, params.minimum.memory) → "},
+		{"estimate.yaml", "double(duration('1m'))", "double(duration('2m'))", "estimate/low-confidence: variable samplesPerInterval interval / double(duration('1m')) → interval / double(duration('2m'))"},
 		{"eligibility.yaml", `isOff(vpa.?updateMode)", do: Skip`, `isOff(vpa.?updateMode)", do: Wait`, "eligibility/mode-off: do Skip → Wait"},
 		{"vpa-object.yaml", "at most one recommender can serve an object", "one only", "vpa-object/one-recommender: message at most one"},
-		{"fit-policy.yaml", "{resource} capped to minAllowed", "{resource} raised", "fit-policy/policy/min-allowed: note {resource} capped to minAllowed → {resource} raised"},
+		{"bounds.yaml", "{resource} capped to minAllowed", "{resource} raised", "bounds/policy/min-allowed: note {resource} capped to minAllowed → {resource} raised"},
 		{"pipeline.yaml", "    - requests@1.0.0\n    - cpu-startup-boost@1.0.0\n", "    - cpu-startup-boost@1.0.0\n    - requests@1.0.0\n",
 			"pod.resources: the order is cpu-startup-boost, requests, end-startup-boost, proportional-limits, valid-limits, report-missing; it was requests, cpu-startup-boost, end-startup-boost, proportional-limits, valid-limits, report-missing"},
-		{"pipeline.yaml", "    - fit-container-limit@1.0.0\n", "", "pod.fit: rule set fit-container-limit@1.0.0 no longer runs"},
+		{"pipeline.yaml", "    - ceilings@1.0.0\n", "", "pod.fit: rule set ceilings@1.0.0 no longer runs"},
 	} {
 		out, err := celvpa(t, "rules", "diff", "shipped", ownRules(t, tt.file, tt.from, tt.to))
 		require.NoError(t, err)

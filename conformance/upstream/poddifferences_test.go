@@ -25,6 +25,9 @@ type podDifference struct {
 	last bool // counts only where the others do not explain all
 }
 
+// whatBoundsPods is about vpaUpdates alone, and so comes with differences in what is written.
+const whatBoundsPods = "what vpaUpdates says of bounds"
+
 var deliberateOfPods = []podDifference{
 	{
 		name:    "nothing is said of containers that stay as they are",
@@ -222,11 +225,13 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 	},
 	{
 		name: "requests from 0 to their limit",
-		why:  "API servers refuse others. Upstream scales memory to -1 byte where its share is nothing, and leaves limits where they are below a request that is raised.",
+		why:  "API servers refuse others. Upstream scales memory to -1 byte where its share is nothing, and CPU to 0 while the limit stays; it leaves limits where they are below a request that is raised.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {memory: 7}, limits: {memory: 512Mi}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {memory: 10Mi}}]}}],
 vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: 7}}]}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
-			return r.concerns(d, func(name corev1.ResourceName) bool { return r.refused(d.Index, name) })
+			return r.concerns(d, func(name corev1.ResourceName) bool {
+				return r.refused(d.Index, name) || r.scaledToNothing(d.Index, name)
+			})
 		},
 	},
 	{
@@ -253,14 +258,14 @@ status: {recommendation: {containerRecommendations: [{containerName: a, target: 
 	},
 	{
 		name: "pods with resources of their own",
-		why:  "API servers refuse pods whose containers together request more than the pod, or have a higher limit; upstream does not look at spec.resources.",
+		why:  "API servers refuse pods whose containers together request more than the pod, or have a higher limit; upstream does not look at spec.resources. Nor is a request of 0 added to what such a pod's containers share.",
 		example: `object: {pod: {spec: {resources: {requests: {cpu: 1}}, containers: [{name: a, resources: {requests: {cpu: 100m}}}]}},
 vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 2}}]}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
 			if r.In.Pod.Spec.Resources == nil || d.Index < 0 {
 				return false
 			}
-			return r.refusedWhole(d.Resource) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.refusedWhole) || r.Gates.CPUStartupBoost && (r.In.MaxBoost != "" || r.refusedBefore()) // the highest boost may end below what was shared out
+			return r.refusedWhole(d.Resource) || r.addsNothing(d.Index, d.Resource) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.refusedWhole) || r.Gates.CPUStartupBoost && (r.In.MaxBoost != "" || r.refusedBefore()) // the highest boost may end below what was shared out
 		},
 	},
 	{
@@ -319,6 +324,15 @@ vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}}}}`,
 		example: `{gates: {CPUStartupBoost: true}, object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {cpu: 200m}}}]}}, vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
 			return r.boostOf(d) != nil && isNoLimit(d)
+		},
+	},
+	{
+		name: whatBoundsPods,
+		why:  "It names the bound that keeps an amount from what is recommended, LimitRanges of type Pod among them. Upstream names each bound that the amount ran into on the way, and none of type Pod.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {cpu: 200m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: 1}}]}}],
+vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 900m}}]}}}}`,
+		explains: func(_ *podResult, d podDiscrepancy) bool {
+			return d.Kind == podUpdates && strings.Contains(d.Item, " capped to ")
 		},
 	},
 	{

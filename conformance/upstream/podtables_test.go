@@ -96,7 +96,7 @@ limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, max: {cpu:
 vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {cpu: 900m}, maxAllowed: {memory: 60Mi}}]}},
 status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 800m, memory: 50Mi}}]}}}}`,
 		want: []string{"900m/1800m 60Mi/120Mi"},
-		ours: []string{"100m/200m 100Mi/200Mi"},
+		ours: []string{"500m/1 80Mi/160Mi"},
 	},
 	{name: "a limit keeps its proportion", input: oneContainer("requests: {cpu: 100m}, limits: {cpu: 300m}", "cpu: 250m"), want: []string{"250m/750m none/none"}},
 	{name: "a limit without a request follows the request", input: oneContainer("limits: {cpu: 1}", "cpu: 250m"), want: []string{"250m/250m none/none"}},

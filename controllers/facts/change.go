@@ -45,7 +45,7 @@ func changeOf(pod *corev1.Pod, change PodChange, defaulted string) changed {
 		out.differs = out.differs || alters(requests, c.Requests) || alters(limits, c.Limits)
 		out.strainsMemory = out.strainsMemory || strainsMemory(requests, limits, c)
 	}
-	out.qosClass = out.differs && changesQOS(pod, change)
+	out.qosClass = out.differs && ChangesQOS(pod, change)
 	return out
 }
 
@@ -108,8 +108,8 @@ func altersOne(now corev1.ResourceList, written Quantities, name corev1.Resource
 	return !had || before.Cmp(q) != 0
 }
 
-// changesQOS reports whether the pod's QoS class would change, which API servers refuse (KEP-1287).
-func changesQOS(pod *corev1.Pod, change PodChange) bool {
+// ChangesQOS reports whether the pod's QoS class would change, which API servers refuse (KEP-1287).
+func ChangesQOS(pod *corev1.Pod, change PodChange) bool {
 	return qos.ComputePodQOS(PodAfter(pod, change)) != qos.GetPodQOS(pod)
 }
 
@@ -184,4 +184,14 @@ func (r Requests) LowerThan(other Requests) bool {
 		}
 	}
 	return false
+}
+
+// KeepAmounts drops all requests and limits from a change. Boosts that are over are so all the same.
+func (c *PodChange) KeepAmounts() {
+	for i := range c.Containers {
+		c.Containers[i].Requests, c.Containers[i].Limits = nil, nil
+	}
+	if c.Pod != nil {
+		c.Pod.Requests, c.Pod.Limits = nil, nil
+	}
 }

@@ -19,8 +19,7 @@ type boundPod struct {
 	pod                            *podPart     // nil without pod-level resources
 	init                           *lang.Record // for pods with pod-level resources
 	defaultRequests, defaultLimits *lang.Record // that API servers fill in
-	sidecars                       *lang.Record // their limits
-	inexact                        *lang.Record // pod-level resources that rules cannot count exactly
+	sidecars                       *lang.Record // what they have
 	level                          *vpav1.RecommendedResources
 }
 
@@ -35,7 +34,7 @@ type podPart struct {
 }
 
 func bindPod(policies PolicyRules, in PodInput) *boundPod {
-	b := &boundPod{in: in, vpa: VPA(in.VPA), limits: in.Limits.bind(), sidecars: sidecarLimits(in.Pod), inexact: inexactSchema.Empty(), parts: make([]podPart, len(in.Pod.Spec.Containers))}
+	b := &boundPod{in: in, vpa: VPA(in.VPA), limits: in.Limits.bind(), sidecars: sidecars(in.Pod), parts: make([]podPart, len(in.Pod.Spec.Containers))}
 	var recommended []vpav1.RecommendedContainerResources
 	if rec := in.VPA.Status.Recommendation; rec != nil {
 		recommended, b.level = rec.ContainerRecommendations, rec.PodRecommendation
@@ -61,9 +60,6 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanzaSchema.Of(stanza{requests, limits}), kept: b.keptRatio("")}
 		b.init = initRequests(in.Pod)
 		b.defaultRequests, b.defaultLimits = defaultRequests(in.Pod, requests, limits, b.init), Resources(poddefaults.PodLimits(&in.Pod.Spec, requests))
-		if of := inexact(in.Pod, requests, limits, b.defaultRequests); len(of) > 0 {
-			b.inexact = inexactSchema.Of(of)
-		}
 	}
 	return b
 }
@@ -93,7 +89,7 @@ func (b *boundPod) fitting() *fitted {
 // bind binds a recommendation, in place of the one before.
 func (b *boundPod) bind(f *fitted, of boundOfPods) {
 	f.facts.Notes = nil
-	f.facts.Set("bound", lang.Text(of.name)).Set("scaling", scalingsSchema.Empty()).Set("aboveRequests", aboveRequestsByResource.Empty())
+	f.facts.Set("bound", lang.Text(of.name))
 	for i, item := range f.items {
 		recommended := resourcesSchema.Empty()
 		switch {
@@ -140,11 +136,11 @@ func (b *boundPod) start(item *registry.Item, i int, recommended, ratio, withhel
 	item.Set("recommended", recommended).Set("ratio", ratio).Set("withheld", withheld).
 		Set("requests", resourcesSchema.Empty()).Set("limits", resourcesSchema.Empty())
 	if i < len(b.parts) {
-		item.Set("share", resourcesSchema.Empty()).Set("boost", b.boost(b.parts[i].name))
+		item.Set("boost", b.boost(b.parts[i].name))
 	}
 }
 
 func (b *boundPod) common(f *fitted) *fitted {
-	f.facts.Set("vpa", b.vpa).Set("limitRange", b.limits).Set("inexact", b.inexact).Set("sidecarLimits", b.sidecars).Set("creating", types.Bool(b.in.Creating))
+	f.facts.Set("vpa", b.vpa).Set("limitRange", b.limits).Set("sidecars", b.sidecars).Set("creating", types.Bool(b.in.Creating))
 	return f
 }

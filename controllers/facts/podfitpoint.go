@@ -12,7 +12,8 @@ var (
 	ratioSchema = lang.NewSchema("Ratio",
 		lang.Field{Name: "limit", Type: lang.Int, Doc: "the limit that goes with that request"},
 		lang.Field{Name: "request", Type: lang.Int, Doc: "new limit = new request × limit ÷ request + extra, rounded down"},
-		lang.Field{Name: "extra", Type: lang.Int, Doc: "milli-cores or bytes"})
+		lang.Field{Name: "extra", Type: lang.Int, Doc: "milli-cores or bytes"},
+		lang.Field{Name: "yields", Type: lang.Bool, Doc: "where limits of containers do not fit together, it gives way before those that do not"})
 
 	ratiosSchema = lang.NewSchema("Ratios",
 		lang.Field{Name: "cpu", Type: lang.RecordOf(ratioSchema)},
@@ -21,26 +22,6 @@ var (
 	withheldSchema = lang.NewSchema("Withheld",
 		lang.Field{Name: "cpu", Type: lang.String, Doc: "the reason; unset where it is applied"},
 		lang.Field{Name: "memory", Type: lang.String, Doc: "the reason; unset where it is applied"})
-
-	scalingSchema = lang.NewSchema("Scaling",
-		lang.Field{Name: "from", Type: lang.Int, Doc: "the total of all containers"},
-		lang.Field{Name: "to", Type: lang.Int, Doc: "the total that they should have: each is multiplied by to ÷ from"},
-		lang.Field{Name: "roundUp", Type: lang.Bool, Doc: "round each up, else down"},
-		lang.Field{Name: "rounding", Type: lang.Int, Doc: "from may be this much more, because the limits that pods have are rounded"},
-		lang.Field{Name: "ofLimits", Type: lang.Bool, Doc: "because of their limits, so only containers whose limits follow requests"})
-
-	scalingsSchema = lang.NewSchema("Scalings",
-		lang.Field{Name: "cpu", Type: lang.RecordOf(scalingSchema)},
-		lang.Field{Name: "memory", Type: lang.RecordOf(scalingSchema)})
-
-	aboveRequestsSchema = lang.NewSchema("AboveRequests",
-		lang.Field{Name: "from", Type: lang.Int, Doc: "the total of all containers whose limits follow requestToLimitRatio"},
-		lang.Field{Name: "to", Type: lang.Int, Doc: "the total that they should have: each is multiplied by to ÷ from"},
-		lang.Field{Name: "byRatio", Type: lang.Bool, Doc: "because of maxLimitRequestRatio, else of the maximum"})
-
-	aboveRequestsByResource = lang.NewSchema("AboveRequestsByResource",
-		lang.Field{Name: "cpu", Type: lang.RecordOf(aboveRequestsSchema)},
-		lang.Field{Name: "memory", Type: lang.RecordOf(aboveRequestsSchema)})
 
 	limitRangeSchema = lang.NewSchema("LimitRange",
 		lang.Field{Name: "min", Type: lang.RecordOf(resourcesSchema.Schema)},
@@ -66,8 +47,7 @@ var (
 	podFacts = []registry.Var{
 		{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
 		{Name: "limitRange", Type: lang.RecordOf(limitRangesSchema), Doc: "the LimitRanges of the namespace combined: the highest minimum, the lowest maximum and ratio"},
-		{Name: "inexact", Type: lang.RecordOf(inexactSchema.Schema), Doc: "resources at pod level of which an amount of the pod, of a container or of an init container, or the request that API servers fill in, is too large to count, or an amount is not a whole number of milli-cores or bytes"},
-		{Name: "sidecarLimits", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "the limits of its init containers that keep running, together"},
+		{Name: "sidecars", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "what its init containers that keep running request, and their limits, together"},
 		{Name: "creating", Type: lang.Bool, Doc: "the pod is about to be created; false for one that runs"},
 	}
 	originalVar = registry.Var{Name: "original", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "what the pod has now"}
@@ -87,7 +67,6 @@ var (
 			originalVar, keptVar,
 			{Name: "recommended", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,
-			{Name: "share", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "its new request, for rules that must see all containers first"},
 			{Name: "boost", Type: lang.RecordOf(boostedSchema.Schema), Writable: true, Doc: "its startup boost"},
 		},
 	}
@@ -116,14 +95,23 @@ var reportSchema = lang.NewSchema("Report",
 
 var podFit = &registry.Point{
 	Name: PodFit, Kind: registry.StagePoint,
-	Doc: "Fit the recommendation to this pod by changing `recommended`; run by the webhook for the target, by the updater for the lower and the upper bound too, each on its own. " +
+	Doc: "Fit the recommendation to this pod: rules change `recommended`, or bound it, and solvers choose within the bounds. Run by the webhook for the target, by the updater for the lower and the upper bound too, each on its own. " +
 		"What is requested is decided afterwards, at pod.resources.",
 	Vars: append([]registry.Var{
 		{Name: "bound", Type: lang.String, Doc: "which recommendation it is: target, lowerBound or upperBound"},
-		{Name: "scaling", Type: lang.RecordOf(scalingsSchema), Writable: true, Doc: "the factor for all containers, for rules that must see all of them first"},
-		{Name: "aboveRequests", Type: lang.RecordOf(aboveRequestsByResource), Writable: true, Doc: "the factor for what limits are above requests, likewise"},
 	}, podFacts...),
-	Scopes: []registry.Scope{containerScope, podScope},
+	Scopes:  []registry.Scope{boundedBy(containerScope), boundedBy(podScope)},
+	Bounds:  togetherBounds,
+	Solvers: podSolvers,
+}
+
+// boundedBy is a scope at pod.fit, where rules bound its items.
+func boundedBy(s registry.Scope) registry.Scope {
+	s.Bounds = slices.Clone(ownBounds)
+	for i := range s.Bounds {
+		s.Bounds[i].Scope = s.Name
+	}
+	return s
 }
 
 var podResources = &registry.Point{

@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,58 +99,28 @@ func keepsRunning(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// sidecarLimits sums the limits of sidecars, which LimitRanger adds to those of the containers.
-func sidecarLimits(pod *corev1.Pod) *lang.Record {
+// sidecars sums what sidecars have, which LimitRanger adds to the containers.
+func sidecars(pod *corev1.Pod) *lang.Record {
 	if len(pod.Spec.InitContainers) == 0 {
-		return resourcesSchema.Empty()
+		return stanzaSchema.Empty()
 	}
-	out := resourcesSchema.New()
+	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		for _, name := range ScaledResources {
-			if q, limited := c.Resources.Limits[name]; limited && keepsRunning(c) {
-				before, _ := out.Int(string(name))
-				out.SetInt(string(name), lang.SaturatingAdd(before, AmountOf(name, q)))
-			}
+		if c := &pod.Spec.InitContainers[i]; keepsRunning(c) {
+			add(requests, c.Resources.Requests)
+			add(limits, c.Resources.Limits)
 		}
 	}
-	return out
+	return stanzaSchema.Of(stanza{requests, limits})
 }
 
-var inexactSchema = lang.Bind("InexactResources",
-	lang.BoolIf("cpu", "unset where they are exact", isInexact(corev1.ResourceCPU)),
-	lang.BoolIf("memory", "unset where they are exact", isInexact(corev1.ResourceMemory)))
-
-func isInexact(name corev1.ResourceName) func([]corev1.ResourceName) (bool, bool) {
-	return func(of []corev1.ResourceName) (bool, bool) { is := slices.Contains(of, name); return is, is }
-}
-
-// inexact lists pod-level resources where some amount is too large for rules or not a whole number
-// of milli-cores or bytes, and those of which API servers fill in a request that is too large.
-// defaults are the pod's defaultRequests.
-func inexact(pod *corev1.Pod, requests, limits corev1.ResourceList, defaults *lang.Record) (out []corev1.ResourceName) {
+// add adds amounts of the resources that VPAs scale.
+func add(to, amounts corev1.ResourceList) {
 	for _, name := range ScaledResources {
-		if filled, ok := defaults.Int(string(name)); ok && filled == math.MaxInt64 {
-			out = append(out, name)
-			continue
-		}
-		if _, asked := requests[name]; !asked {
-			if _, limited := limits[name]; !limited {
-				continue
-			}
-		}
-		odd := func(list corev1.ResourceList) bool {
-			q, ok := list[name]
-			if !ok {
-				return false
-			}
-			whole := quantityOf(name, AmountOf(name, q))
-			return whole.Cmp(q) != 0
-		}
-		oddContainer := func(c corev1.Container) bool { return odd(c.Resources.Requests) || odd(c.Resources.Limits) }
-		if odd(requests) || odd(limits) || slices.ContainsFunc(pod.Spec.Containers, oddContainer) || slices.ContainsFunc(pod.Spec.InitContainers, oddContainer) {
-			out = append(out, name)
+		if q, ok := amounts[name]; ok {
+			q = q.DeepCopy()
+			q.Add(to[name])
+			to[name] = q
 		}
 	}
-	return out
 }

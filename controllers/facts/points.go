@@ -39,6 +39,8 @@ const (
 	DoInPlace = "InPlace"
 	// DoInPlaceCPU resizes CPU only.
 	DoInPlaceCPU = "InPlaceCPU"
+	// DoInPlaceBefore gives CPU that was boosted back what it was before.
+	DoInPlaceBefore = "InPlaceBefore"
 
 	DoRememberInfeasible = "RememberInfeasible"
 	DoSkipInfeasible     = "SkipInfeasible"
@@ -158,6 +160,7 @@ var (
 			{Name: DoWait, Doc: "do nothing now, look again", Classed: true},
 			{Name: DoInPlace, Doc: "resize the running pod, and remove the annotations of boosts that are over"},
 			{Name: DoInPlaceCPU, Doc: "the same, but memory stays as it is"},
+			{Name: DoInPlaceBefore, Doc: "the same, but boosted CPU becomes what it was before, whatever is recommended, and nothing else changes; it stays where even that would change the QoS class"},
 		},
 		FailSafe: DoSkip,
 		Classes:  classes,

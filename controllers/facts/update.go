@@ -109,7 +109,7 @@ var (
 	comparedFields = []lang.FieldFrom[compared]{
 		lang.RecordFrom("requests", resourcesSchema.Schema, "what the node granted, else what the spec asks for", func(c compared) *lang.Record { return Resources(c.has) }),
 		lang.RecordFrom("target", resourcesSchema.Schema, "what the pod would be given", func(c compared) *lang.Record { return c.of.Target }),
-		lang.TextIf("withheld", "why part of the recommendation is not applied (rule sets ceilings and whole-amounts); unset if all of it is", func(c compared) (string, bool) { return c.of.Withheld, c.of.Withheld != "" }),
+		lang.TextIf("withheld", "why part of the recommendation is not applied (by ceilings, or because an API server would refuse the pod); unset if all of it is", func(c compared) (string, bool) { return c.of.Withheld, c.of.Withheld != "" }),
 		lang.RecordFrom("lowerBound", resourcesSchema.Schema, "", func(c compared) *lang.Record { return c.of.LowerBound }),
 		lang.RecordFrom("upperBound", resourcesSchema.Schema, "", func(c compared) *lang.Record { return c.of.UpperBound }),
 	}

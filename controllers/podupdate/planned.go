@@ -35,8 +35,11 @@ func LeftAlone(pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, why engine.Verdi
 
 // ChangeOf is the part of a pod's change that a verdict carries out.
 func ChangeOf(p *Pod, verdict engine.Verdict) facts.PodChange {
-	if verdict.Do == facts.DoInPlaceCPU {
+	switch verdict.Do {
+	case facts.DoInPlaceCPU:
 		return p.Change.WithoutMemory(p.PodState.Pod)
+	case facts.DoInPlaceBefore:
+		return p.before
 	}
 	return p.Change
 }
@@ -46,7 +49,7 @@ func Action(do string) string {
 	switch do {
 	case facts.DoEvict, facts.DoInPlace, facts.DoWait:
 		return do
-	case facts.DoInPlaceCPU:
+	case facts.DoInPlaceCPU, facts.DoInPlaceBefore:
 		return facts.DoInPlace
 	case facts.DoRememberInfeasible:
 		return facts.DoWait
@@ -58,7 +61,9 @@ func Action(do string) string {
 func Acts(do string) bool { return do == facts.DoEvict || Resizes(do) }
 
 // Resizes reports whether an outcome of pod.update or pod.unboost resizes the pod in place.
-func Resizes(do string) bool { return do == facts.DoInPlace || do == facts.DoInPlaceCPU }
+func Resizes(do string) bool {
+	return do == facts.DoInPlace || do == facts.DoInPlaceCPU || do == facts.DoInPlaceBefore
+}
 
 // PreferUnboost reports whether to show what pod.unboost says about a boosted pod instead of what
 // pod.update says, which leaves the pod alone. A Skip is shown if somebody has to change something for

@@ -39,6 +39,8 @@ type Pod struct {
 	facts.PodState
 	Priority facts.Priority
 	Owner    target.Key // its direct owner; with a namespace only where it has none
+
+	before facts.PodChange // what facts.DoInPlaceBefore does
 }
 
 // Assess asks the rules of a plan which resources a pod should have, and how far it is from them.
@@ -54,7 +56,17 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 	p.about(r)
 	priority, more := p.Rank(plan, trace)
 	p.Priority = priority
-	return p, append(failed, more...)
+	failed = append(failed, more...)
+	if over := func(c facts.ContainerChange) bool { return c.Boost.Over }; slices.ContainsFunc(change.Containers, over) && facts.ChangesQOS(r.Pod, change) {
+		without := r.VPA.DeepCopy()
+		without.Status.Recommendation = nil
+		p.before, more = facts.ResourcesForPod(plan, facts.PodInput{Pod: r.Pod, VPA: without, Limits: r.Limits, Now: r.Now}, nil)
+		failed = append(failed, more...)
+		if facts.ChangesQOS(r.Pod, p.before) { // the pod was created with the boost that makes the difference
+			p.before.KeepAmounts()
+		}
+	}
+	return p, failed
 }
 
 // ignored is why admission does not change new pods of a VPA; empty = it does.

@@ -204,7 +204,7 @@ func TestAnObjectMeansWhatTheSameDocumentInAFileMeans(t *testing.T) {
 			"rules":[{"name":"mib","when":"after > now.memory","set":{"now.memory":"after"},"note":"rounded"},{"name":"none","when":"now.memory == 0","unset":["now.memory"]}]}},
 		{"before":"eligibility/mode-off","decision":{"name":"never","when":"pod.phase == 'Unknown'","do":"Wait","reason":"r"}},
 		{"replace":"vpa-object/one-recommender","validation":{"at":"spec","enforce":["Admission"],"expression":"true","message":"m","severity":"Warn"}},
-		{"replace":"requests/recommended","stage":{"each":["container","resource"],"without":["memory"],"rules":[{"name":"request","set":{"requests[resource]":"recommended[resource]"},"when":"resource in recommended","unset":"share[resource]"}]}}]}`
+		{"replace":"requests/recommended","stage":{"each":["container","resource"],"without":["memory"],"rules":[{"name":"request","set":{"requests[resource]":"recommended[resource]"},"when":"resource in recommended","unset":"withheld[resource]"}]}}]}`
 	var o rulesv1alpha1.RuleOverlay
 	o.Name = "all"
 	require.NoError(t, json.Unmarshal([]byte(spec), &o.Spec))

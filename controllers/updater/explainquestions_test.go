@@ -91,15 +91,6 @@ func TestExplainAnswersWhatUsersAsk(t *testing.T) {
 				w.clock.Step(30 * time.Second)
 			},
 			action: "Wait", rule: "update/disruption-budget", class: "Waiting", reason: "A PodDisruptionBudget last refused to evict a pod of the workload 30s ago"},
-		{question: "what blocks it: a fraction of a byte", replicas: 2, mode: vpav1.UpdateModeRecreate,
-			before: func(w *world) {
-				w.edit("web-01", func(p *corev1.Pod) {
-					p.Spec.Containers[0].Resources.Requests = amounts("440m", "128Mi")
-					p.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts("2", "3000000000500m")}
-				})
-			},
-			action: "Skip", rule: "eligibility/recommendation-withheld", class: "Misconfigured",
-			reason: "Part of the recommendation is not applied: an amount of memory in the pod is too large or not a whole number of bytes"},
 		{question: "why its startup boost does not end: the gate is off", replicas: 2, mode: vpav1.UpdateModeOff,
 			before: func(w *world) {
 				w.edit("web-01", func(p *corev1.Pod) {

@@ -72,17 +72,21 @@ func TestAPodWithResourcesAtPodLevelIsPatchedThereAndWhereItsContainersHaveReque
 	require.Empty(t, answer.Missing, "sidecar2 requests nothing")
 }
 
-// API servers compare exact sums, and rules count whole bytes.
-func TestAResourceWithAFractionInAPodWithPodLevelResourcesIsLeftAloneAndItIsSaid(t *testing.T) {
-	const why = "memory is not changed: an amount in the pod is too large or not a whole number of milli-cores or bytes"
+// TestAmountsThatAreNotWholeAreNoReasonToLeaveAResourceAlone: API servers compare exact sums, and what they would refuse is left.
+func TestAmountsThatAreNotWholeAreNoReasonToLeaveAResourceAlone(t *testing.T) {
 	pod := decode[corev1.Pod](t, strings.Replace(workload, `{"name":"sidecar1"}`, `{"name":"sidecar1","resources":{"requests":{"memory":"1500m"}}}`, 1))
 	answer := Review(plan(t, "PodLevelResources"), Request{Pod: pod, VPA: decode[vpav1.VerticalPodAutoscaler](t, recommendations)}, nil)
 	require.Equal(t, []string{
 		`add /spec/resources/requests/cpu "50m"`,
+		`add /spec/resources/requests/memory "125Mi"`,
 		`add /spec/resources/limits/cpu "100m"`,
+		`add /spec/resources/limits/memory "250Mi"`,
 		`add /spec/containers/0/resources/requests/cpu "30m"`,
+		`add /spec/containers/0/resources/requests/memory "100Mi"`,
 		`add /spec/containers/0/resources/limits/cpu "30m"`,
-		`add /metadata/annotations/vpaUpdates "Pod resources updated by v: pod: ` + why + `, cpu request, cpu limit; container 0: ` + why + `, memory: limit NOT set since recommendedRequest is nil or 0, cpu request, cpu limit; container 1: ` + why + `"`,
+		`add /spec/containers/0/resources/limits/memory "100Mi"`,
+		`add /spec/containers/1/resources/requests/memory "25Mi"`,
+		`add /metadata/annotations/vpaUpdates "Pod resources updated by v: pod: cpu request, memory request, cpu limit, memory limit; container 0: cpu request, memory request, cpu limit, memory limit; container 1: memory request"`,
 		`add /metadata/annotations/vpaObservedContainers "main, sidecar1, sidecar2"`,
 	}, lines(t, answer))
 }

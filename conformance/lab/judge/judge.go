@@ -141,7 +141,7 @@ func internalOf(pod *corev1.Pod) *core.Pod {
 func external(pod *core.Pod) *corev1.Pod {
 	out := &corev1.Pod{}
 	must(legacyscheme.Scheme.Convert(pod, out, nil))
-	return out
+	return out.DeepCopy() // defaults share the digits of large quantities, which an answer in JSON does not
 }
 
 // must: conversions between the versions of a pod cannot fail.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/conformance/workloads"
 )
@@ -126,10 +128,20 @@ func valid(gated cluster, w *workloads.Workload) (*Namespace, string) {
 	} else if refused != nil {
 		return nil, "the pod is invalid as written"
 	}
+	if _, refused := ns.Create(sent(w.Pod)); refused != nil {
+		return nil, "the pod has amounts that its JSON cannot hold"
+	}
 	if gated.refusal(w) != "" {
 		return nil, "its VPA is invalid"
 	}
 	return ns, ""
+}
+
+// sent is a pod as a webhook gets it: the JSON of amounts beyond 64 bits holds the largest that fit.
+func sent(pod *corev1.Pod) *corev1.Pod {
+	out := &corev1.Pod{}
+	must(json.Unmarshal(encoded(pod), out))
+	return out
 }
 
 func (c *counts) judged(judge, on cluster, ns *Namespace, w *workloads.Workload, number int) {

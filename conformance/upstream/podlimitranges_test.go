@@ -1,0 +1,100 @@
+package upstream
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+)
+
+// recommendedTogether is the sum of what containers are recommended. One that nothing is recommended for
+// counts with its request.
+func (r *podResult) recommendedTogether(name corev1.ResourceName) (sum resource.Quantity) {
+	for i := range r.In.Pod.Spec.Containers {
+		c := &r.In.Pod.Spec.Containers[i]
+		amounts := c.Resources.Requests
+		if known := recommendedFor(r.VPA, c.Name); known != nil {
+			amounts = known.Target
+		}
+		sum.Add(amounts[name])
+	}
+	return sum
+}
+
+// ofPods reports whether an item of a LimitRange for pods has a property.
+func (r *podResult) ofPods(has func(corev1.LimitRangeItem) bool) bool {
+	return slices.ContainsFunc(r.In.LimitRanges, func(one corev1.LimitRange) bool {
+		return slices.ContainsFunc(one.Spec.Limits, func(item corev1.LimitRangeItem) bool { return item.Type == corev1.LimitTypePod && has(item) })
+	})
+}
+
+// belowMinimum reports whether containers are recommended less together than a LimitRange asks of a pod.
+func (r *podResult) belowMinimum(name corev1.ResourceName) bool {
+	sum := r.recommendedTogether(name)
+	var requests, limits resource.Quantity // that upstream writes
+	for _, c := range r.Upstream.Pod.Spec.Containers {
+		requests.Add(c.Resources.Requests[name])
+		limits.Add(c.Resources.Limits[name])
+	}
+	return r.ofPods(func(item corev1.LimitRangeItem) bool {
+		least := item.Min[name]
+		return sum.Cmp(least) < 0 || least.Sign() > 0 && (requests.Cmp(least) < 0 || limits.Sign() > 0 && limits.Cmp(least) < 0)
+	})
+}
+
+// aboveMaximum reports whether they are recommended more than a LimitRange allows a pod, and not all have
+// limits.
+func (r *podResult) aboveMaximum(name corev1.ResourceName) bool {
+	sum := r.recommendedTogether(name)
+	lacks := func(c corev1.Container) bool { limit := c.Resources.Limits[name]; return limit.IsZero() }
+	return slices.ContainsFunc(r.In.Pod.Spec.Containers, lacks) && r.ofPods(func(item corev1.LimitRangeItem) bool {
+		most := item.Max[name]
+		return !most.IsZero() && sum.Cmp(most) > 0
+	})
+}
+
+// refusedAsUpstreamHasIt reports whether API servers refuse upstream's pod for a resource.
+func (r *podResult) refusedAsUpstreamHasIt(name corev1.ResourceName) bool {
+	return r.Upstream.Pod != nil && facts.FoldLimitRanges(r.In.LimitRanges).Refuses(name, r.Upstream.Pod) != ""
+}
+
+// fillsInRequests reports whether API servers fill in a request of a container, its limit, in a pod with pod-level
+// resources. Upstream has it request 0.
+func (r *podResult) fillsInRequests(name corev1.ResourceName) bool {
+	return r.In.Pod.Spec.Resources != nil && slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
+		_, asked := c.Resources.Requests[name]
+		_, limited := c.Resources.Limits[name]
+		return limited && !asked
+	})
+}
+
+// lowerMaximum takes the limits of sidecars from the lowest maximum that LimitRanges have for pods, if
+// that leaves any. It reports whether it did.
+func (r *podResult) lowerMaximum(input map[string]any, name corev1.ResourceName) bool {
+	var sidecars resource.Quantity
+	for i := range r.In.Pod.Spec.InitContainers {
+		if c := &r.In.Pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sidecars.Add(c.Resources.Limits[name])
+		}
+	}
+	var lowest resource.Quantity
+	var of map[string]any
+	list, _ := input["limitRanges"].([]any)
+	for _, item := range itemsOf(list, "Pod") {
+		most, _ := item["max"].(map[string]any)
+		if text, ok := most[string(name)]; ok {
+			if q := resource.MustParse(fmt.Sprint(text)); !q.IsZero() && (of == nil || q.Cmp(lowest) < 0) {
+				lowest, of = q, most
+			}
+		}
+	}
+	if of == nil || sidecars.Sign() <= 0 || sidecars.Cmp(lowest) >= 0 {
+		return false
+	}
+	lowest.Sub(sidecars)
+	of[string(name)] = lowest.String()
+	return true
+}

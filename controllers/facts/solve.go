@@ -1,0 +1,206 @@
+package facts
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/common/types"
+
+	"github.com/celvpa/celvpa/engine/bounds"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+)
+
+// meaning is what a bound of pod.fit says to the solver.
+type meaning struct {
+	of    bounds.Of
+	least bool
+}
+
+var meanings = map[string]meaning{
+	"least":          {bounds.Amount, true},
+	"most":           {bounds.Amount, false},
+	"leastLimit":     {bounds.Follower, true},
+	"mostLimit":      {bounds.Follower, false},
+	"mostLimitRatio": {bounds.Ratio, false},
+
+	"leastTogether":          {bounds.Amount, true},
+	"mostTogether":           {bounds.Amount, false},
+	"leastLimitsTogether":    {bounds.Follower, true},
+	"mostLimitsTogether":     {bounds.Follower, false},
+	"mostLimitRatioTogether": {bounds.Ratio, false},
+}
+
+// bound declares a bound of what is recommended for the items of a scope.
+func bound(name, scope, doc string) registry.BoundVar {
+	of := lang.RecordOf(resourcesSchema.Schema)
+	if meanings[name].of == bounds.Ratio {
+		of = lang.RecordOf(maxRatiosSchema)
+	}
+	return registry.BoundVar{Name: name, Type: of, Of: "recommended", Scope: scope, Doc: doc}
+}
+
+// What rules bound of each container and of the pod level, and of containers together.
+var (
+	ownBounds = []registry.BoundVar{
+		bound("least", "", "the least that it requests"),
+		bound("most", "", "the most that it requests"),
+		bound("leastLimit", "", "the least that its limit is, if that follows requests"),
+		bound("mostLimit", "", "the most that its limit is, if that follows requests"),
+		bound("mostLimitRatio", "", "the most that its limit is of its request, in thousandths"),
+	}
+	togetherBounds = []registry.BoundVar{
+		bound("leastTogether", "container", "the least that containers with a recommendation request together"),
+		bound("mostTogether", "container", "the most that they request together"),
+		bound("leastLimitsTogether", "container", "the least that their limits are together"),
+		bound("mostLimitsTogether", "container", "the most that their limits are together"),
+		bound("mostLimitRatioTogether", "container", "the most that limits are of requests, of all containers of the pod together, in thousandths"),
+	}
+	podSolvers = []registry.Solver{
+		{Name: "podLevel", Doc: "what the pod as a whole requests: as near to its recommendation as its bounds allow", Solve: solver("podLevel")},
+		{Name: "containers", Doc: "what containers request: as near to their recommendations as their bounds allow, and shared in proportion where they are bounded together. " +
+			"If nothing fits, the resource is not recommended for any container", Solve: solver("container")},
+	}
+)
+
+// solver chooses what is recommended for the items of a scope, and their ratios where limits cannot follow them.
+func solver(scope string) func(*registry.Facts, []registry.Bound) []registry.Chosen {
+	return func(f *registry.Facts, set []registry.Bound) (out []registry.Chosen) {
+		items := f.Items(scope)
+		creating := f.Value(f.Point().VarIndex()["creating"]) == types.True
+		for field := range resourcesSchema.Fields() {
+			p := podProblem{items: items, field: field, set: set, running: !creating}
+			out = append(out, p.solve(scope == "container")...)
+		}
+		return out
+	}
+}
+
+// podProblem is what to choose of one resource.
+type podProblem struct {
+	items   []*registry.Item
+	field   int // of the resource
+	set     []registry.Bound
+	running bool
+
+	of      []int // indexes of the items that have a recommendation
+	problem bounds.Problem
+}
+
+func (p *podProblem) solve(together bool) []registry.Chosen {
+	for i, item := range p.items {
+		request, hasRequest := amountAt(item.Record("original"), "requests", p.field)
+		limit, hasLimit := amountAt(item.Record("original"), "limits", p.field)
+		if !hasRequest {
+			request = limit // as API servers fill in
+		}
+		want, recommended := amount(item.Record("recommended"), p.field)
+		if !recommended {
+			p.problem.BesideAmount = lang.SaturatingAdd(p.problem.BesideAmount, request)
+			p.problem.BesideFollower = lang.SaturatingAdd(p.problem.BesideFollower, limit)
+			continue
+		}
+		it := bounds.Item{Want: want, Now: request}
+		it.Line, it.Yields = line(item.Record("ratio"), p.field)
+		switch {
+		case it.Line != nil:
+			it.Rounded = p.running && it.Line.Num > it.Line.Den && it.Line.Extra == 0 && it.Line.Den == request
+		case hasLimit:
+			it.Fixed = &limit
+		}
+		p.of, p.problem.Items = append(p.of, i), append(p.problem.Items, it)
+	}
+	if len(p.of) == 0 {
+		return nil
+	}
+	p.bind(together)
+	choices, ok := p.problem.Solve()
+	if !ok {
+		return p.withhold()
+	}
+	var out []registry.Chosen
+	for n, c := range choices {
+		i, it := p.of[n], &p.problem.Items[n]
+		if c.Amount != it.Want {
+			out = append(out, p.chosen(i, "recommended", []int{p.field}, c.Amount, c.By))
+		}
+		if it.Line != nil && c.Follower != it.Line.At(c.Amount) {
+			out = append(out, p.chosen(i, "ratio", []int{p.field, 0}, c.Follower, c.FollowerBy),
+				p.chosen(i, "ratio", []int{p.field, 1}, c.Amount, -1), p.chosen(i, "ratio", []int{p.field, 2}, 0, -1))
+		}
+	}
+	return out
+}
+
+// bind adds what rules have set.
+func (p *podProblem) bind(together bool) {
+	for id := range p.set {
+		b := &p.set[id]
+		if b.Field != p.field {
+			continue
+		}
+		m := meanings[b.Var.Name]
+		of := bounds.Bound{Of: m.of, Least: m.least, Value: b.Value, Level: b.Level, ID: id}
+		if b.Item == nil {
+			if together {
+				p.problem.Totals = append(p.problem.Totals, of)
+			}
+			continue
+		}
+		for n, i := range p.of {
+			if p.items[i] == b.Item {
+				p.problem.Items[n].Bounds = append(p.problem.Items[n].Bounds, of)
+			}
+		}
+	}
+}
+
+func (p *podProblem) chosen(i int, name string, path []int, v int64, by int) registry.Chosen {
+	out := registry.Chosen{Item: p.items[i], Index: i, Var: name, Path: path, Value: lang.CellOf(types.Int(v))}
+	if by >= 0 {
+		out.By = &p.set[by]
+	}
+	return out
+}
+
+// withhold takes back the recommendation for all items, because no amounts fit.
+func (p *podProblem) withhold() (out []registry.Chosen) {
+	name := resourcesSchema.Fields()[p.field].Name
+	reason := types.String(fmt.Sprintf("no amounts of %s fit all that bounds the containers of the pod", name))
+	for _, i := range p.of {
+		out = append(out, registry.Chosen{Item: p.items[i], Index: i, Var: "recommended", Path: []int{p.field}},
+			registry.Chosen{Item: p.items[i], Index: i, Var: "withheld", Path: []int{p.field}, Value: lang.CellOf(reason)})
+	}
+	return out
+}
+
+func amount(of *lang.Record, field int) (int64, bool) {
+	if of == nil {
+		return 0, false
+	}
+	c := of.Cells()[field]
+	return int64(c.Bits), c.Kind != lang.UnsetCell
+}
+
+func amountAt(of *lang.Record, list string, field int) (int64, bool) {
+	if of == nil {
+		return 0, false
+	}
+	resources, _ := of.Field(list).(*lang.Record)
+	return amount(resources, field)
+}
+
+// line is how the limit follows the request; nil = it does not.
+func line(ratios *lang.Record, field int) (of *bounds.Line, yields bool) {
+	if ratios == nil {
+		return nil, false
+	}
+	ratio, _ := ratios.At(field).(*lang.Record)
+	if ratio == nil {
+		return nil, false
+	}
+	limit, request, extra := ratio.Cells()[0], ratio.Cells()[1], ratio.Cells()[2]
+	if int64(limit.Bits) <= 0 || int64(request.Bits) <= 0 {
+		return nil, false
+	}
+	return &bounds.Line{Num: int64(limit.Bits), Den: int64(request.Bits), Extra: int64(extra.Bits)}, ratio.Bool("yields")
+}
