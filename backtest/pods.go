@@ -117,6 +117,9 @@ func (r *replay) admit(pod *corev1.Pod) *corev1.Pod {
 	for _, failed := range answer.Failed {
 		r.note("new pods of %s: %v; its values are left as they were", ownerOf(pod), failed)
 	}
+	for _, left := range answer.Change.Left {
+		r.note("new pods of %s: %s", ownerOf(pod), left)
+	}
 	if !answer.Allowed() {
 		r.note("new pods of %s: admission refuses them, which counts as if it left them alone: %s", ownerOf(pod), answer.Causes[0].String())
 		return pod

@@ -48,6 +48,28 @@ func (p *Plan) NameAndVersion() (name, version string) {
 // Overlays names the plan's overlays in the order they apply.
 func (p *Plan) Overlays() []string { return p.parts.Overlays }
 
+// OverlaysAt names the overlays that changed or added rule sets at some points, in the order they apply.
+func (p *Plan) OverlaysAt(points ...string) (out []string) {
+	if len(p.parts.Overlays) == 0 {
+		return nil
+	}
+	for i := range p.parts.Resolved.Points {
+		at := &p.parts.Resolved.Points[i]
+		if !slices.Contains(points, at.Point.Value) {
+			continue
+		}
+		for j := range at.Sets {
+			for _, o := range append(slices.Clip(at.Sets[j].By), at.Sets[j].Added...) {
+				if !slices.Contains(out, o.Name.Value) {
+					out = append(out, o.Name.Value)
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int { return slices.Index(p.parts.Overlays, a) - slices.Index(p.parts.Overlays, b) })
+	return out
+}
+
 // Gate reports whether a feature gate is on.
 func (p *Plan) Gate(name string) bool { return p.parts.Gates[name] }
 

@@ -1,14 +1,17 @@
 package engine_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 )
@@ -94,6 +97,32 @@ func TestFaultsOfStagesThatSolve(t *testing.T) {
 			r.AddPoint(bidPoint(new([]registry.Bound)))
 			_, err := compileAt(r, tt.point, "\n  stages:\n  - "+tt.body+"\n", compile.Options{})
 			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestOverlaysThatChangeWhatWasChosenAreFound(t *testing.T) {
+	r := shop()
+	r.AddPoint(bidPoint(new([]registry.Bound)))
+	files := oneRuleSet(r, "lot.bid", "\n  stages:\n  - {name: choose, solve: lots}\n  - {name: after, each: lot, rules: [{name: own, set: {bid.weight: '1'}}]}\n")
+	for name, tt := range map[string]struct {
+		change string
+		found  bool
+	}{
+		"before":       {"{before: s/choose, stage: {name: n, each: lot, rules: [{name: r, set: {bid.price: cents('1c')}}]}}", false},
+		"after":        {"{after: s/choose, stage: {name: n, each: lot, rules: [{name: r, set: {bid.price: cents('1c')}}]}}", true},
+		"another rule": {"{after: s/after/own, rule: {name: r, set: {bid.price: cents('1c')}}}", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := maps.Clone(files)
+			with["o.yaml"] = &fstest.MapFile{Data: []byte("{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: o}, spec: {change: [" + tt.change + "]}}")}
+			lib, err := document.Loader{}.Load(document.Layer{FS: with})
+			require.NoError(t, err)
+			plan, err := compile.Compile(lib, r, compile.Options{Pipeline: "p"}, "o")
+			require.NoError(t, err)
+			require.Equal(t, []string{"o"}, plan.OverlaysAt("lot.bid"))
+			require.Empty(t, plan.OverlaysAt("order.adjust"))
+			require.Equal(t, tt.found, len(plan.Findings()) > 0, "%v", plan.Findings())
 		})
 	}
 }

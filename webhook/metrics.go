@@ -42,6 +42,10 @@ var (
 		Name: "celvpa_admission_shed_total",
 		Help: "Reviews answered without asking the rules, by reason: overload (too many at once), memory (--max-review-memory was used up), deadline (the review took too long), malformed (the request could not be parsed) or panic (a bug in celvpa). The object is admitted unchanged; a request that was too large or found no memory gets an HTTP error instead, so the failurePolicy decides.",
 	}, []string{"reason"})
+	withheldTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "celvpa_admission_withheld_total",
+		Help: "New pods of which a resource stays as it is because API servers would refuse the pod otherwise, by RuleOverlay with rules for pods; empty where none has.",
+	}, []string{"overlay"})
 	inFlight = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "celvpa_admission_in_flight",
 		Help: "Reviews in progress.",
@@ -103,7 +107,7 @@ func init() {
 	for _, reason := range []string{shedOverload, shedMemory, shedDeadline, shedMalformed, shedPanic} {
 		shedTotal.WithLabelValues(reason) // a rate needs a zero to start from
 	}
-	metrics.Registry.MustRegister(podsTotal, admissionLatency, executionLatency, vpasTotal, refusalsTotal, shedTotal, inFlight)
+	metrics.Registry.MustRegister(podsTotal, admissionLatency, executionLatency, vpasTotal, refusalsTotal, shedTotal, withheldTotal, inFlight)
 }
 
 // outcome is the answer to a review, and the status that metrics count it under.

@@ -102,6 +102,16 @@ func logAnswer(about *subject, answer *podreview.Answer, v *vpav1.VerticalPodAut
 			}
 		}
 	}
+	if left := answer.Change.Left; len(left) > 0 {
+		overlays := answer.Change.Overlays
+		about.logger().Info("part of the recommendation is not applied, because API servers would refuse the pod", "left", left, "overlays", overlays)
+		if len(overlays) == 0 {
+			overlays = []string{""}
+		}
+		for _, overlay := range overlays {
+			withheldTotal.WithLabelValues(overlay).Inc()
+		}
+	}
 	if v != nil && answer.Allowed() {
 		if log := about.log.V(1); log.Enabled() {
 			if about.log.V(5).Enabled() { // the pod has it, too, and it takes longer than the rest of the line

@@ -121,4 +121,5 @@ var podResources = &registry.Point{
 		{Name: "start", Type: lang.RecordOf(startSchema.Schema), Doc: "the start of a running pod"},
 	}, podFacts...),
 	Scopes: []registry.Scope{containerScope, reportedPodScope},
+	Judged: []string{"requests", "limits"},
 }

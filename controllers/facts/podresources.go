@@ -3,6 +3,7 @@ package facts
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,8 @@ type PodChange struct {
 	ReportMissing bool
 	// Left is what stays as it is, and why, because an API server would refuse the pod otherwise.
 	Left []string
+	// Overlays are those with rules for pods, if something is left: what they make of the pod may be the reason.
+	Overlays []string
 	// Refused is why an API server would refuse the pod even so; empty if it would not.
 	Refused string
 
@@ -92,16 +95,24 @@ var (
 // sends. It is pure. Recommendations for containers that the pod lacks are ignored.
 func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodChange, []*engine.RuleError) {
 	out, failed := resourcesForPod(plan, in, trace)
-	boosts := slices.ContainsFunc(out.Containers, func(c ContainerChange) bool { return c.Boost.Raised })
-	if lessCPU := out.keepValid(in); !lessCPU || !boosts {
-		return out, failed
+	by := func() string {
+		if overlays := plan.OverlaysAt(PodFit, PodResources); len(overlays) > 0 {
+			return ", with the rules of RuleOverlay " + strings.Join(overlays, ", ")
+		}
+		return ""
 	}
-	// The recommendation may fit without the boost.
-	left := out.Left
-	in.VPA = withoutBoosts(in.VPA)
-	out, failed = resourcesForPod(plan, in, trace)
-	out.Left = left
-	out.keepValid(in)
+	boosts := slices.ContainsFunc(out.Containers, func(c ContainerChange) bool { return c.Boost.Raised })
+	if lessCPU := out.keepValid(in, by); lessCPU && boosts {
+		// The recommendation may fit without the boost.
+		left := out.Left
+		in.VPA = withoutBoosts(in.VPA)
+		out, failed = resourcesForPod(plan, in, trace)
+		out.Left = left
+		out.keepValid(in, by)
+	}
+	if len(out.Left) > 0 {
+		out.Overlays = plan.OverlaysAt(PodFit, PodResources)
+	}
 	return out, failed
 }
 

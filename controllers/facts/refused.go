@@ -18,7 +18,7 @@ import (
 // overlays did: the resource of that container, or of the whole pod, stays as it is. Left says so.
 // Refused is what the server has against a replacement of a running pod even then. lessCPU reports
 // whether CPU stays anywhere.
-func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
+func (c *PodChange) keepValid(in PodInput, by func() string) (lessCPU bool) {
 	j := judged{in, c}
 	for _, name := range ScaledResources {
 		for i := range c.Containers {
@@ -27,6 +27,7 @@ func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
 				continue
 			}
 			if why := j.refusesContainer(name, i); why != "" {
+				why += by()
 				c.Left = append(c.Left, fmt.Sprintf("%s of container %s stays as it is: %s", name, of.Name, why))
 				of.withhold(name, why)
 				of.Boost.keep(name)
@@ -37,6 +38,7 @@ func (c *PodChange) keepValid(in PodInput) (lessCPU bool) {
 			continue
 		}
 		if why := j.refusesPod(name); why != "" {
+			why += by()
 			c.Left = append(c.Left, fmt.Sprintf("%s stays as it is: %s", name, why))
 			for i := range c.Containers {
 				c.Containers[i].withhold(name, why)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,19 +44,19 @@ func (c *conditions) forbid(now time.Time) {
 	c.forbidden = now
 }
 
-// reportNoEffect reports the rule that pauses evictions of a group because they have no effect;
-// empty = none does.
-func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, paused facts.Group, rule string, log logr.Logger) {
+// reportNoEffect reports the rule that pauses evictions of a group because they have no effect, or that leaves pods as they are
+// because of what overlays make of them; empty = none does.
+func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, rule, message string, log logr.Logger) {
 	const about = "evictions without effect"
 	if rule == "" {
 		r.reported.Over(v.UID, about)
 		r.writeCondition(ctx, v, nil, log)
 		return
 	}
-	condition := &vpav1.VerticalPodAutoscalerCondition{Type: vpav1.UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: noEffect(v, paused)}
+	condition := &vpav1.VerticalPodAutoscalerCondition{Type: vpav1.UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: message}
 	if r.reported.News(v.UID, about, rule) {
 		r.Actuator.Recorder.Eventf(v, nil, corev1.EventTypeWarning, string(vpav1.UpdatesHaveNoEffect), "Evict", "%s (%s)", condition.Message, rule)
-		log.Info("evictions have no effect; pausing them", "detail", condition.Message, "rule", rule)
+		log.Info("updates have no effect", "detail", condition.Message, "rule", rule)
 	}
 	r.writeCondition(ctx, v, condition, log)
 }
@@ -72,6 +73,12 @@ func noEffect(v *vpav1.VerticalPodAutoscaler, paused facts.Group) string {
 	return fmt.Sprintf("replacement pods of %s %s keep the resources of the evicted ones, so evictions are paused: "+
 		"check that the API server calls the admission webhook for pods of namespace %s, and whether another webhook or controller sets their resources",
 		of.Kind, of.Name, v.Namespace)
+}
+
+// overlaysInvalid is the message about pods that rules of overlays would make invalid.
+func overlaysInvalid(v *vpav1.VerticalPodAutoscaler, c *candidate) string {
+	of := target.Of(v)
+	return fmt.Sprintf("part of the recommendation is not applied to %s %s, because API servers would refuse its pods: %s", of.Kind, of.Name, strings.Join(c.Change.Left, "; "))
 }
 
 // clearConditions removes the condition from VPAs that no longer change running pods.

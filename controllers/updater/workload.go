@@ -183,5 +183,9 @@ func (r *run) reportHeld(ctx context.Context, w *workload, groups map[target.Key
 			rule, paused = held, *groups[owner]
 		}
 	}
-	r.reportNoEffect(ctx, w.vpa, paused, rule, log)
+	message := noEffect(w.vpa, paused)
+	if at := slices.IndexFunc(list, func(c *candidate) bool { return len(c.Change.Overlays) > 0 }); rule == "" && at >= 0 {
+		rule, message = list[at].verdict.Rule, overlaysInvalid(w.vpa, list[at])
+	}
+	r.reportNoEffect(ctx, w.vpa, rule, message, log)
 }

@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -12,6 +13,7 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/internal/resolve"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
 )
 
@@ -105,5 +107,34 @@ func (c *compiler) unreachable(set *document.RuleSet) {
 func (c *compiler) constantCondition(s source.Scalar, ast *cel.Ast, subject string) {
 	if e := ast.NativeRep().Expr(); e.Kind() == celast.LiteralKind && e.AsLiteral() == types.False {
 		c.findings.At(s, subject, "the condition is never true; disable or delete what it guards")
+	}
+}
+
+// writtenAfterChosen reports rules of overlays that change what has been chosen within bounds. chosen has the facts for which that
+// is so after earlier rule sets; added is whether an overlay brought the whole set.
+func writtenAfterChosen(point *registry.Point, set *document.RuleSet, added bool, chosen map[string]bool, findings *source.Collector) {
+	for i := range set.Stages {
+		st := &set.Stages[i]
+		if !st.Solve.IsZero() {
+			for _, s := range point.Scopes {
+				for _, b := range s.Bounds {
+					chosen[b.Of] = true
+				}
+			}
+			continue
+		}
+		for j := range st.Rules {
+			r := &st.Rules[j]
+			if !added && st.Overlay == "" && r.Overlay == "" {
+				continue
+			}
+			for _, a := range r.Set {
+				root, _, _ := strings.Cut(strings.ReplaceAll(a.Path.Value, "[", "."), ".")
+				if chosen[root] || slices.Contains(point.Judged, root) {
+					findings.At(a.Path, "RuleSet "+set.ID()+", stage "+st.Name.Value+", rule "+r.Name.Value,
+						fmt.Sprintf("%s is set after it was chosen within bounds, which it may leave: what does not hold then is not applied; set it earlier, or a bound", a.Path.Value))
+				}
+			}
+		}
 	}
 }

@@ -230,7 +230,7 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 	compiled := &engine.PointPlan{Point: point, LeftOut: !c.compiles(point.Name)}
 	plan.Points[point.Name] = compiled
 	h.Line("point", point.Name)
-	seen, total := map[string]bool{}, &together{}
+	seen, total, chosen := map[string]bool{}, &together{}, map[string]bool{}
 	for _, placed := range at.Sets {
 		set := c.shared(placed.Set, placed.Base, placed.By)
 		switch {
@@ -250,6 +250,7 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 			continue
 		}
 		compiled.Sets = append(compiled.Sets, result.plan)
+		writtenAfterChosen(point, set, len(placed.Added) > 0, chosen, findings)
 		total.include(result.cost)
 		h.Line("set", set.ID())
 		result.params.EachValue("", func(name string, v any) { h.Line("param", name, v) })

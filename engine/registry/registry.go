@@ -85,9 +85,11 @@ type Point struct {
 	Vars   []Var
 	Scopes []Scope
 
-	// For stage points. Bounds are those of all items together.
+	// For stage points. Bounds are those of all items together. The host judges what is Judged after all rules have run,
+	// and does not apply what does not hold.
 	Bounds  []BoundVar
 	Solvers []Solver
+	Judged  []string
 
 	// For decision points. FailSafe applies if no row matches or one fails.
 	Outcomes []Outcome

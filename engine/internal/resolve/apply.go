@@ -291,7 +291,11 @@ func (r *Resolved) placed(ref source.Scalar, point int, lib *document.Library) (
 	if at := r.Points[point].Point.Value; set.Point.Value != at {
 		return placedSet{}, fmt.Errorf("rule set %s plugs in at %s, not at %s", set.ID(), set.Point.Value, at)
 	}
-	return placedSet{Set: set, At: ref}, nil
+	out := placedSet{Set: set, At: ref}
+	if r.applying != nil {
+		out.Added = []*document.Overlay{r.applying}
+	}
+	return out, nil
 }
 
 func noRuleSet(ref source.Scalar, lib *document.Library) error {

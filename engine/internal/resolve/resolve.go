@@ -43,6 +43,8 @@ type placedSet struct {
 	// the same.
 	By   []*document.Overlay
 	Base *document.RuleSet
+
+	Added []*document.Overlay // the one that brought the set, if any
 }
 
 // Resolve looks up the rule sets of a pipeline. The compiler reports unknown points.

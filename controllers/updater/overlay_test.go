@@ -1,0 +1,36 @@
+package updater
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// TestAnOverlayThatMakesPodsInvalidIsNamedInTheCondition and evicts no pod.
+func TestAnOverlayThatMakesPodsInvalidIsNamedInTheCondition(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.yaml"), []byte(`apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: mine}
+spec:
+  change:
+  - after: valid-limits/within-pod
+    stage: {name: careless, each: [container, resource], rules: [{name: too-much, when: resource in requests, set: {"requests[resource]": "0 - requests[resource]"}}]}
+`), 0o600))
+	w := newWorld(t, withRules(t, policy.Options{Path: folder}))
+	w.workload("web", 4, vpav1.UpdateModeRecreate)
+	require.Empty(t, w.cycle())
+	one := w.condition("web")
+	require.NotNil(t, one)
+	require.Equal(t, "eligibility/recommendation-withheld", one.Reason)
+	require.Contains(t, one.Message, "part of the recommendation is not applied to Deployment web, because API servers would refuse its pods: ")
+	require.Contains(t, one.Message, "with the rules of RuleOverlay mine")
+	require.Len(t, w.heard("UpdatesHaveNoEffect"), 1)
+	w.cycle()
+	require.Len(t, w.heard("UpdatesHaveNoEffect"), 1, "once while it lasts")
+}
