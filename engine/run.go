@@ -187,6 +187,9 @@ func (f *run) bound(w *writeCode, value *lang.Cell, note string) {
 func (f *run) solve(s *registry.Solver) {
 	for _, c := range s.Solve(f.facts, f.bounds) {
 		field := c.Item.Field(c.Var, c.Path)
+		if c.Note != "" {
+			c.Item.Notes = append(c.Item.Notes, c.Note)
+		}
 		if c.By != nil {
 			switch changed := !field.Equal(&c.Value); {
 			case f.trace == nil:

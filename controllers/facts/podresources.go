@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -159,6 +160,11 @@ func resourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 		change.Index, change.Name = i, part.name
 		change.take(part, i, target, final, lower, upper)
 		change.Boost = boostOf(final.items[i].Record("boost"))
+		for _, name := range ScaledResources {
+			if why := final.items[i].Record("withheld").Text(string(name)); strings.HasPrefix(why, nothingFits) {
+				out.Left = append(out.Left, fmt.Sprintf("%s of container %s stays as it is: %s", name, part.name, why))
+			}
+		}
 	}
 	if b.pod != nil {
 		out.Pod = &ResourceChange{}

@@ -1,7 +1,8 @@
 package facts
 
 import (
-	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/google/cel-go/common/types"
 
@@ -162,13 +163,22 @@ func (p *podProblem) chosen(i int, name string, path []int, v int64, by int) reg
 	return out
 }
 
-// withhold takes back the recommendation for all items, because no amounts fit.
+// nothingFits begins the reason of what no amounts fit.
+const nothingFits = "no amounts of "
+
+// withhold takes back the recommendation for all items, because no amounts fit. The reason lists what bounds them.
 func (p *podProblem) withhold() (out []registry.Chosen) {
 	name := resourcesSchema.Fields()[p.field].Name
-	reason := types.String(fmt.Sprintf("no amounts of %s fit all that bounds the containers of the pod", name))
+	var notes []string
+	for _, b := range p.set {
+		if b.Field == p.field && b.Note != "" && !slices.Contains(notes, b.Note) {
+			notes = append(notes, b.Note)
+		}
+	}
+	reason := nothingFits + name + " fit all that bounds the containers of the pod (" + strings.Join(notes, ", ") + ")"
 	for _, i := range p.of {
-		out = append(out, registry.Chosen{Item: p.items[i], Index: i, Var: "recommended", Path: []int{p.field}},
-			registry.Chosen{Item: p.items[i], Index: i, Var: "withheld", Path: []int{p.field}, Value: lang.CellOf(reason)})
+		out = append(out, registry.Chosen{Item: p.items[i], Index: i, Var: "recommended", Path: []int{p.field}, Note: name + " is not changed: " + reason},
+			registry.Chosen{Item: p.items[i], Index: i, Var: "withheld", Path: []int{p.field}, Value: lang.CellOf(types.String(reason))})
 	}
 	return out
 }

@@ -44,4 +44,6 @@ type Chosen struct {
 	Value lang.Cell
 	// By is what asks for it; nil = nothing that a trace or a note should name.
 	By *Bound
+	// Note is one for the item, beside that of By.
+	Note string
 }

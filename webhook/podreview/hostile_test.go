@@ -61,3 +61,23 @@ func TestHostileLimitRangesAreAnswered(t *testing.T) {
 	}
 	require.NotZero(t, patched)
 }
+
+// TestWhoeverCreatesAPodIsToldThatNothingFits and which bounds contradict each other: the limits of one container alone exceed what
+// a LimitRange, younger than the pod's template, allows.
+func TestWhoeverCreatesAPodIsToldThatNothingFits(t *testing.T) {
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
+	only := vpav1.ContainerControlledValuesRequestsOnly
+	v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "*", ControlledValues: &only}}}
+	cpu := func(amount string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
+	}
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: cpu("1")}}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: cpu("1500m"), Limits: cpu("2")}}}}}
+	limits := facts.FoldLimitRanges([]corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Max: cpu("1800m")}}}}})
+	answer := Review(plan(t), Request{Pod: pod, VPA: v, Limits: limits}, nil)
+	const why = "no amounts of cpu fit all that bounds the containers of the pod (cpu capped to fit Max in pod LimitRange, cpu capped to container limit)"
+	require.Equal(t, []string{"VerticalPodAutoscaler v: cpu of container app stays as it is: " + why}, answer.Warnings)
+	require.Empty(t, answer.Change.Containers[0].Requests)
+	require.Contains(t, answer.Change.Containers[0].Notes, "cpu is not changed: "+why)
+	require.Equal(t, why, answer.Change.Containers[0].Withheld)
+}
