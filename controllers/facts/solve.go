@@ -88,6 +88,10 @@ type podProblem struct {
 }
 
 func (p *podProblem) solve(together bool) []registry.Chosen {
+	if !slices.ContainsFunc(p.set, func(b registry.Bound) bool { return b.Field == p.field }) {
+		return nil // as for most pods
+	}
+	p.of, p.problem.Items = make([]int, 0, len(p.items)), make([]bounds.Item, 0, len(p.items))
 	for i, item := range p.items {
 		request, hasRequest := amountAt(item.Record("original"), "requests", p.field)
 		limit, hasLimit := amountAt(item.Record("original"), "limits", p.field)
