@@ -26,7 +26,7 @@ func limitRangesAreKept(t *testing.T) {
 		{"limits of a pod are at the maximum", "[{type: Pod, max: {cpu: 600m, memory: 1Gi}}]",
 			"[{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 150m, memory: 200Mi}}}, {name: b, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 150m, memory: 200Mi}}}]",
 			"[{containerName: a, target: {cpu: 250m, memory: 200Mi}}, {containerName: b, target: {cpu: 250m, memory: 200Mi}}]",
-			[]string{"200m/300m 200Mi/400Mi", "200m/300m 200Mi/400Mi"}, "container 0: cpu request, memory request, cpu limit, memory limit; container 1: cpu request, memory request, cpu limit, memory limit"},
+			[]string{"200m/300m 200Mi/400Mi", "200m/300m 200Mi/400Mi"}, "container 0: cpu capped to fit Max in pod LimitRange, cpu request, memory request, cpu limit, memory limit; container 1: cpu capped to fit Max in pod LimitRange, cpu request, memory request, cpu limit, memory limit"},
 		{"requests of a pod are at the minimum", "[{type: Pod, min: {cpu: 100m, memory: 500Mi}}]",
 			"[{name: a, resources: {requests: {cpu: 100m, memory: 200Mi}, limits: {cpu: 150m, memory: 400Mi}}}, {name: b, resources: {requests: {cpu: 100m, memory: 200Mi}, limits: {cpu: 150m, memory: 400Mi}}}]",
 			"[{containerName: a, target: {cpu: 120m, memory: 100Mi}}, {containerName: b, target: {cpu: 120m, memory: 100Mi}}]",

@@ -76,14 +76,14 @@ func oddPodsAndOddRecommendations(t *testing.T) {
 			}
 		})
 	}
-	// API servers give such a pod a request for CPU that rules cannot count.
+	// API servers give such a pod a request for CPU that rules cannot count, and the last check compares.
 	t.Run("more CPU in a sidecar than can be added up", func(t *testing.T) {
 		p := w.created(t, `
 initContainers: [{name: proxy, restartPolicy: Always, resources: {requests: {cpu: 1E}}}]
 containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}}}]
 resources: {requests: {memory: 100Mi}}`)
 		has(t, p, "pod 1000000000000000000100m/- 300Mi/-", "100m/- 200Mi/-")
-		require.Contains(t, updates(p), "cpu is not changed: an amount in the pod is too large")
+		require.Contains(t, updates(p), "cpu is not changed: its containers would request 1E of cpu together")
 	})
 }
 
