@@ -59,8 +59,8 @@ func (p *Plan) OverlaysAt(points ...string) (out []string) {
 			continue
 		}
 		for j := range at.Sets {
-			for _, o := range append(slices.Clip(at.Sets[j].By), at.Sets[j].Added...) {
-				if !slices.Contains(out, o.Name.Value) {
+			for _, o := range append(slices.Clip(at.Sets[j].By), at.Sets[j].Added) {
+				if o != nil && !slices.Contains(out, o.Name.Value) {
 					out = append(out, o.Name.Value)
 				}
 			}

@@ -331,8 +331,8 @@ vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}}}}`,
 		why:  "It names the bound that keeps an amount from what is recommended, LimitRanges of type Pod among them. Upstream names each bound that the amount ran into on the way, and none of type Pod.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {cpu: 200m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: 1}}]}}],
 vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 900m}}]}}}}`,
-		explains: func(_ *podResult, d podDiscrepancy) bool {
-			return d.Kind == podUpdates && strings.Contains(d.Item, " capped to ")
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return d.Kind == podUpdates && d.Index >= 0 && strings.Contains(d.Item, " capped to ") && r.namesAnotherBound(d)
 		},
 	},
 	{

@@ -3,6 +3,7 @@ package upstream
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -43,6 +44,25 @@ func (r *podResult) belowMinimum(name corev1.ResourceName) bool {
 		least := item.Min[name]
 		return sum.Cmp(least) < 0 || least.Sign() > 0 && (requests.Cmp(least) < 0 || limits.Sign() > 0 && limits.Cmp(least) < 0)
 	})
+}
+
+// namesAnotherBound reports whether both sides say what bounds a resource of a container, celvpa a LimitRange for pods at least, or
+// whether the bounds that upstream names leave what is recommended.
+func (r *podResult) namesAnotherBound(d podDiscrepancy) bool {
+	names := func(of *podAnswer) bool {
+		return slices.ContainsFunc(of.updates()[d.Index], func(item string) bool {
+			return itemResource(item) == d.Resource && strings.Contains(item, " capped to ")
+		})
+	}
+	if d.Ours {
+		return strings.HasSuffix(d.Item, " in pod LimitRange") || names(&r.Upstream)
+	}
+	known := recommendedFor(r.VPA, r.In.Pod.Spec.Containers[d.Index].Name)
+	if known == nil {
+		return names(&r.Celvpa)
+	}
+	target, request := known.Target[d.Resource], r.Celvpa.Pod.Spec.Containers[d.Index].Resources.Requests[d.Resource]
+	return names(&r.Celvpa) || request.Cmp(target) == 0
 }
 
 // aboveMaximum reports whether they are recommended more than a LimitRange allows a pod, and not all have

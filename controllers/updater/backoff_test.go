@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -16,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	"github.com/celvpa/celvpa/controllers/updater/remembered"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -163,16 +160,10 @@ func TestPersistentRefusalsBackOff(t *testing.T) {
 }
 
 func TestRulesDecideWhichRefusalsBackOffAndForWhichPods(t *testing.T) {
-	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.yaml"), []byte(`apiVersion: rules.celvpa.dev/v1alpha1
-kind: RuleOverlay
-metadata: {name: mine}
-spec:
-  change:
+	rules := withOverlay(t, `
   - {before: refusals/passing, decision: {name: quota, when: refusal.resize && refusal.why == 'Quota', do: Retry}}
   - {before: refusals/passing, decision: {name: webhook, when: refusal.message.contains('frozen'), do: BackOffWorkload}}
-`), 0o600))
-	rules := withRules(t, policy.Options{Path: folder, Gates: map[string]bool{"InPlace": true}})
+`)
 	both := []string{"resize web-01", "resize web-02"}
 
 	w := newWorld(t, rules)

@@ -13,16 +13,10 @@ import (
 
 // TestAnOverlayThatMakesPodsInvalidIsNamedInTheCondition and evicts no pod.
 func TestAnOverlayThatMakesPodsInvalidIsNamedInTheCondition(t *testing.T) {
-	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.yaml"), []byte(`apiVersion: rules.celvpa.dev/v1alpha1
-kind: RuleOverlay
-metadata: {name: mine}
-spec:
-  change:
+	w := newWorld(t, withOverlay(t, `
   - after: valid-limits/within-pod
     stage: {name: careless, each: [container, resource], rules: [{name: too-much, when: resource in requests, set: {"requests[resource]": "0 - requests[resource]"}}]}
-`), 0o600))
-	w := newWorld(t, withRules(t, policy.Options{Path: folder}))
+`))
 	w.workload("web", 4, vpav1.UpdateModeRecreate)
 	require.Empty(t, w.cycle())
 	one := w.condition("web")
@@ -33,4 +27,12 @@ spec:
 	require.Len(t, w.heard("UpdatesHaveNoEffect"), 1)
 	w.cycle()
 	require.Len(t, w.heard("UpdatesHaveNoEffect"), 1, "once while it lasts")
+}
+
+// withOverlay runs an updater by the shipped rules with one overlay called mine, whose changes are YAML, and with gate InPlace.
+func withOverlay(t *testing.T, changes string) func(*Options) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec:\n  change:"+changes), 0o600))
+	return withRules(t, policy.Options{Path: file, Gates: map[string]bool{"InPlace": true}})
 }

@@ -119,8 +119,8 @@ func (s *state) ratioBroken(amount, follower int64) bool {
 	})
 }
 
-// scaleFollowed multiplies amounts by to ÷ from, but for those whose followers stay. One stays as it is where the rounding of followers, by which from may be
-// too low, makes the difference.
+// scaleFollowed multiplies amounts by to ÷ from, but for those whose followers stay. One stays as it is where the rounding of
+// followers, by which from may be too low, makes the difference.
 func (s *state) scaleFollowed(to, from, rounding int64) {
 	for i := range s.Items {
 		it := &s.Items[i]

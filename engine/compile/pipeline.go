@@ -250,7 +250,7 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 			continue
 		}
 		compiled.Sets = append(compiled.Sets, result.plan)
-		writtenAfterChosen(point, set, len(placed.Added) > 0, chosen, findings)
+		writtenAfterChosen(point, set, placed.Added != nil, chosen, findings)
 		total.include(result.cost)
 		h.Line("set", set.ID())
 		result.params.EachValue("", func(name string, v any) { h.Line("param", name, v) })

@@ -291,11 +291,7 @@ func (r *Resolved) placed(ref source.Scalar, point int, lib *document.Library) (
 	if at := r.Points[point].Point.Value; set.Point.Value != at {
 		return placedSet{}, fmt.Errorf("rule set %s plugs in at %s, not at %s", set.ID(), set.Point.Value, at)
 	}
-	out := placedSet{Set: set, At: ref}
-	if r.applying != nil {
-		out.Added = []*document.Overlay{r.applying}
-	}
-	return out, nil
+	return placedSet{Set: set, At: ref, Added: r.applying}, nil
 }
 
 func noRuleSet(ref source.Scalar, lib *document.Library) error {

@@ -44,7 +44,7 @@ type placedSet struct {
 	By   []*document.Overlay
 	Base *document.RuleSet
 
-	Added []*document.Overlay // the one that brought the set, if any
+	Added *document.Overlay // brought the set; nil = none did
 }
 
 // Resolve looks up the rule sets of a pipeline. The compiler reports unknown points.
