@@ -1,11 +1,15 @@
 package engine_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,7 +57,7 @@ func (g *generator) next(n int) int {
 }
 
 // of expands one of the forms. I, D, B, S, L and R stand for expressions of those types, N and X
-// for lists of integers and of records, O for optional integers, F and C for names that contain
+// for lists of integers and of records, M for lists of mixed types, O for optional integers, F and C for names that contain
 // such letters. A record c is visible in «», an integer k in ‹›, a string e in {}. The first forms
 // are leaves, used at depth 0.
 func (g *generator) of(depth, leaves int, forms ...string) string {
@@ -80,6 +84,8 @@ func (g *generator) of(depth, leaves int, forms ...string) string {
 			out.WriteString(g.integers(depth - 1))
 		case 'X':
 			out.WriteString(g.table(depth - 1))
+		case 'M':
+			out.WriteString(g.mixed(depth - 1))
 		case 'O':
 			out.WriteString(g.optional(depth - 1))
 		case '«':
@@ -150,7 +156,9 @@ func (g *generator) bool(depth int) string {
 		"(S in L)", "(L == L)", "(R == R)", "(R != R)", "has(R.i)", "has(R.n.s)", "bool(S + \"\")", "bool(B)", "R.b", "L.exists(e, e == S)", "S.startsWith(S)",
 		"X.exists(c, «B»)", "X.all(c, «B»)", "X.exists_one(c, «B»)", "X.filter(c, «B»).exists(c, «B»)", "X.filter(c, «B»).all(c, «B»)", "X.map(c, «B»).exists(b, b)",
 		"N.exists(k, ‹B›)", "N.all(k, ‹B›)", "L.all(e, {B})", "L.filter(e, {B}).exists_one(e, {B})", "(I in N)", "(N == N)", "(X == X)", "(B in [B, B])", "(R in X)", "has(X[I].n.i)",
-		"ds.exists(d, d < D)", "bs.all(b, b || B)")
+		"ds.exists(d, d < D)", "bs.all(b, b || B)",
+		"(I in M)", "(D in M)", "(S in M)", "(B in M)", "(R in M)", "(M in [M, M])", "(M == M)", "M.exists(m, m == I)", "M.all(m, m != D)", "(I in [I, D])", "(D in [I, D])", "(I in [S, D])", "(dyn(I) == D)", "(dyn(S) == I)", "(dyn(I) in N)", "(dyn(I) in L)", "(dyn(D) in N)",
+		"(M[I] == S)", "(B ? (B ? B : B) : B)", "((B && B) || (B && !(B)))", "((B ? dyn(I) : dyn(S)) == I)", "(I in (B ? M : M))", "M.filter(m, m in N).exists(m, m in M)")
 }
 
 func (g *generator) text(depth int) string {
@@ -170,6 +178,12 @@ func (g *generator) list(depth int) string {
 func (g *generator) integers(depth int) string {
 	return g.of(depth, 4, "is", "[1, 2, 3]", "[]", "is", "[I, I]", "(B ? N : N)", "N.filter(k, ‹B›)", "N.map(k, ‹I›)", "N.map(k, ‹B›, ‹I›)", "X.map(c, «I»)",
 		"[?O, I, ?O]", "X.map(c, «O»).filter(o, o.hasValue()).map(o, o.value())", "X.map(c, «B», «I»)", "X.filter(c, «B»).map(c, «I»)", "N.filter(k, ‹B›).filter(k, ‹B›)", "N.filter(k, ‹B›).map(k, ‹I›).filter(k, ‹B›)", "L.map(e, {I})", "ds.map(d, d > D, I)")
+}
+
+// mixed returns lists whose elements are of several types.
+func (g *generator) mixed(depth int) string {
+	return g.of(depth, 7, "[1, 1.0]", "[2, 1.0]", "[1.0, 'a']", "['12', 12, true]", "[0.5, 9223372036854775807, 9.223372036854775807e18]", "[dyn(1)]", "[[1], 1.0]",
+		"[I, D]", "[D, I]", "[S, I, B]", "[R, I]", "[dyn(I), D]", "(B ? M : M)", "[N, I]", "(M + M)", "[B ? dyn(I) : dyn(D)]", "M.filter(m, m != S)", "N.map(k, ‹dyn(D)›)")
 }
 
 func (g *generator) table(depth int) string {
@@ -258,6 +272,17 @@ func FuzzClosuresEqualCEL(f *testing.F) {
 			facts[j] = byte(i*17 + j*j*5 + j)
 		}
 		f.Add(rules, facts)
+	}
+	if os.Getenv("LONG") != "" {
+		seed := uint64(time.Now().UnixNano())
+		f.Logf("500 more, from seed %d", seed)
+		fresh := rand.NewChaCha8([32]byte(binary.LittleEndian.AppendUint64(make([]byte, 24), seed)))
+		for range 500 {
+			rules, facts := make([]byte, 400), make([]byte, 150)
+			fresh.Read(rules)
+			fresh.Read(facts)
+			f.Add(rules, facts)
+		}
 	}
 	f.Fuzz(func(t *testing.T, rules, data []byte) {
 		body := (&generator{data: rules}).ruleSet()

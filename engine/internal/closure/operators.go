@@ -26,7 +26,6 @@ var builders = map[string]builder{
 	overloads.Conditional: conditional,
 	overloads.Equals:      equality(true),
 	overloads.NotEquals:   equality(false),
-	overloads.InList:      inList,
 	overloads.InMap:       inMap,
 
 	optionalIndex:    entryOf,
@@ -256,33 +255,32 @@ func equal[T comparable](args []node, want bool) (node, bool) {
 	return fold(c, args...), true
 }
 
-func inList(args []node) (node, bool) {
+// inList compiles membership. Elements of another type than the value can equal it all the same, as 1.0 equals 1, so
+// that Go values are compared only where all elements are of the value's type.
+func inList(args []node, sameType bool) (node, bool) {
 	list, ok := args[1].Run.(BoxedCode)
 	if !ok {
 		return node{}, false
 	}
-	switch c := args[0].Run.(type) {
-	case Code[string]:
-		return fold(among(c, list), args...), true
-	case Code[int64]:
-		return fold(among(c, list), args...), true
+	if sameType {
+		switch c := args[0].Run.(type) {
+		case Code[string]:
+			return fold(among(c, list, equalsElement), args...), true
+		case Code[int64]:
+			return fold(among(c, list, equalsElement), args...), true
+		}
 	}
-	value := Boxed(args[0])
-	return fold(func(f *Frame) bool {
-		x, v := value(f), list(f)
-		if f.Err != nil {
-			return false
-		}
-		l, ok := v.(traits.Container)
-		if !ok {
-			f.fail(errNoOverload)
-			return false
-		}
-		return l.Contains(x) == types.True
-	}, args...), true
+	return fold(among(Boxed(args[0]), list, func(f *Frame, x, e ref.Val) bool {
+		return f.compared(x, e) && types.Equal(x, e) == types.True
+	}), args...), true
 }
 
-func among[T comparable](value Code[T], list BoxedCode) Code[bool] {
+func equalsElement[T comparable](_ *Frame, x T, e ref.Val) bool {
+	y, is := lang.Unbox[T](e)
+	return is && x == y
+}
+
+func among[T any](value Code[T], list BoxedCode, equal func(f *Frame, x T, e ref.Val) bool) Code[bool] {
 	return func(f *Frame) bool {
 		x, v := value(f), list(f)
 		if f.Err != nil {
@@ -293,10 +291,7 @@ func among[T comparable](value Code[T], list BoxedCode) Code[bool] {
 			f.fail(errNoOverload)
 			return false
 		}
-		return f.spend(len(all)) && slices.ContainsFunc(all, func(e ref.Val) bool {
-			y, same := lang.Unbox[T](e)
-			return same && x == y
-		})
+		return f.spend(len(all)) && slices.ContainsFunc(all, func(e ref.Val) bool { return equal(f, x, e) })
 	}
 }
 

@@ -276,6 +276,9 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 		}
 	}
 	switch overloads[0] {
+	case celoverloads.InList:
+		of := types.NewListType(t.ast.GetType(args[0].ID()))
+		return inList(nodes, t.ast.GetType(args[1].ID()).IsExactType(of))
 	case celoverloads.IndexList:
 		return indexed(nodes, t.formOf(t.ast.GetType(e.ID())))
 	case celoverloads.IndexMap:
