@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -92,7 +94,26 @@ func readVersion(ctx context.Context, api client.Client, k Key, group, version s
 		if err != nil {
 			return controller{}, false, lasting{fmt.Errorf("its selector is %q: %w", text, err)}
 		}
-		c.selector = render(selector)
+		c.selector = render(ofAllRevisions(selector))
 	}
 	return c, true, nil
+}
+
+// ofAllRevisions drops the requirements of a selector that name one revision of the workload, and keeps a selector that has no
+// others. The scale of an Argo Rollout with the blue/green strategy selects the pods of the active ReplicaSet by the hash of their
+// template; those of the next one belong to the same target, and so does the history of the last one.
+func ofAllRevisions(s labels.Selector) labels.Selector {
+	all, selectable := s.Requirements()
+	kept := slices.DeleteFunc(slices.Clone(all), func(r labels.Requirement) bool { return namesRevision(r.Key()) })
+	if !selectable || len(kept) == 0 || len(kept) == len(all) {
+		return s
+	}
+	return labels.NewSelector().Add(kept...)
+}
+
+// namesRevision reports whether the values of a label are names of revisions, such as pod-template-hash,
+// controller-revision-hash, rollouts-pod-template-hash and example.com/revision.
+func namesRevision(label string) bool {
+	name := label[strings.LastIndex(label, "/")+1:]
+	return name == "revision" || strings.HasSuffix(name, "-revision") || strings.HasSuffix(name, "-hash")
 }
