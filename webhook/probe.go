@@ -81,8 +81,8 @@ type Prober struct {
 	notices  notice.Board
 }
 
-// NewProbeClient returns a client for a Prober. It drops warnings: policies of the cluster may warn about each probe, by its name, and
-// the usual client logs every text that it has not logged yet, and remembers it for good.
+// NewProbeClient returns a client for a Prober. It drops warnings: policies of the cluster may warn about each probe, and the usual
+// client would log every one.
 func NewProbeClient(config *rest.Config, options client.Options) (client.Client, error) {
 	quiet := rest.CopyConfig(config)
 	quiet.WarningHandler, quiet.WarningHandlerWithContext = nil, rest.NoWarnings{}

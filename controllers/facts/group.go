@@ -88,7 +88,7 @@ type Attempt struct {
 
 var attemptSchema = lang.Bind("Attempt",
 	lang.TextFrom("refused",
-		"why the API server just refused the resize: NodeCapacity, Quota, NotSupported, Invalid, Conflict, NotAnswered, Gone, NotPermitted or Forbidden; empty = it did not",
+		"why the API server just refused the resize: NodeCapacity, Quota, NotSupported, Invalid, Conflict, NotAnswered, WebhookFailed, Gone, NotPermitted or Forbidden; empty = it did not",
 		func(a *Attempt) Refusal { return a.Refused }),
 	lang.TextFrom("message", "what it said", func(a *Attempt) string { return a.Message }),
 	lang.BoolFrom("infeasible", "a resize of this pod was infeasible on its node (AEP-8818)", func(a *Attempt) bool { return a.Infeasible }),
@@ -99,14 +99,15 @@ type Refusal string
 
 // Reasons of refusals.
 const (
-	RefusedNodeCapacity Refusal = "NodeCapacity" // more than the node has (Kubernetes 1.36 and newer)
-	RefusedBudget       Refusal = "Budget"       // a PodDisruptionBudget blocks the eviction
-	RefusedQuota        Refusal = "Quota"        // exceeds a ResourceQuota or a LimitRange of the namespace
-	RefusedNotSupported Refusal = "NotSupported" // the node or the API server cannot resize such pods
-	RefusedInvalid      Refusal = "Invalid"      // the pod does not allow this change
-	RefusedConflict     Refusal = "Conflict"     // the pod changed meanwhile
-	RefusedNotAnswered  Refusal = "NotAnswered"  // timeout, or the API server is overloaded
-	RefusedGone         Refusal = "Gone"         // the pod no longer exists
-	RefusedNotPermitted Refusal = "NotPermitted" // this process lacks permission to resize pods
-	RefusedForbidden    Refusal = "Forbidden"    // an admission policy blocks it, or another reason
+	RefusedNodeCapacity  Refusal = "NodeCapacity"  // more than the node has (Kubernetes 1.36 and newer)
+	RefusedBudget        Refusal = "Budget"        // a PodDisruptionBudget blocks the eviction
+	RefusedQuota         Refusal = "Quota"         // exceeds a ResourceQuota or a LimitRange of the namespace
+	RefusedNotSupported  Refusal = "NotSupported"  // the node or the API server cannot resize such pods
+	RefusedInvalid       Refusal = "Invalid"       // the pod does not allow this change
+	RefusedConflict      Refusal = "Conflict"      // the pod changed meanwhile
+	RefusedNotAnswered   Refusal = "NotAnswered"   // timeout, or the API server is overloaded
+	RefusedWebhookFailed Refusal = "WebhookFailed" // a webhook with failure policy Fail does not answer
+	RefusedGone          Refusal = "Gone"          // the pod no longer exists
+	RefusedNotPermitted  Refusal = "NotPermitted"  // this process lacks permission to resize pods
+	RefusedForbidden     Refusal = "Forbidden"     // an admission policy blocks it, or another reason
 )

@@ -54,6 +54,25 @@ func TestRefusedEvictionBacksOff(t *testing.T) {
 	require.Len(t, w.heard("EvictionRefused"), 2, "it was over")
 }
 
+// A webhook that hangs takes up to 30 seconds of a cycle for each resize: one pod of a workload asks whether it answers again, and no
+// pod is evicted for it.
+func TestAWebhookThatHangsOnResizesStartsABackOff(t *testing.T) {
+	w := newWorld(t, nil, "InPlaceOrRecreate")
+	w.workload("web", 4, vpav1.UpdateModeInPlaceOrRecreate)
+	w.refusing("resize", apierrors.NewInternalError(errors.New(`failed calling webhook "a.example.com": context deadline exceeded`)))
+	tried := []int{}
+	for range 7 {
+		tried = append(tried, len(w.cycle()))
+		w.clock.Step(time.Minute)
+	}
+	require.Equal(t, []int{1, 1, 0, 1, 0, 0, 1}, tried)
+	require.Len(t, w.heard("ResizeRefused"), 1)
+	require.Contains(t, w.heard("ResizeRefused")[0], "cannot be resized: Internal error occurred: failed calling webhook")
+	w.refusing("resize", nil)
+	w.clock.Step(10 * time.Minute)
+	require.Equal(t, []string{"resize web-01", "resize web-02"}, w.cycle(), "as many as the group may miss")
+}
+
 // Regression: a refusal was stamped with a time later in its cycle than the time at which other
 // cycles looked at it. After a minute its age was a few milliseconds short of the back-off, which
 // lasted a cycle longer: one minute became two cycles, two became three.

@@ -82,7 +82,7 @@ func TestAWebhookThatFailsIsNamedAndEvictsNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 2, vpav1.UpdateModeRecreate)
 	w.refusing("evict", failed)
-	require.Equal(t, []string{"evict web-01", "evict web-02"}, w.cycle(), "the first one took no place in the budget")
+	require.Equal(t, []string{"evict web-01"}, w.cycle(), "it would not answer for the others either")
 	require.Empty(t, w.heard("EvictionNotAnswered"))
 	require.Len(t, w.heard("EvictionRefused"), 1)
 	require.Contains(t, w.heard("EvictionRefused")[0], `Pod web-01 cannot be evicted: Internal error occurred: failed calling webhook "policy.example.com"`)
@@ -95,10 +95,10 @@ func TestAWebhookThatFailsIsNamedAndEvictsNothing(t *testing.T) {
 	tall := newWorld(t, nil)
 	tall.workload("tall", 2, vpav1.UpdateModeInPlaceOrRecreate)
 	tall.refusing("resize", failed)
-	require.Equal(t, []string{"resize tall-01", "resize tall-02"}, tall.cycle())
+	require.Equal(t, []string{"resize tall-01"}, tall.cycle())
 	var pods corev1.PodList
 	require.NoError(t, tall.List(t.Context(), &pods))
 	require.False(t, tall.Busy(&pods.Items[0]), "no resize is under way")
-	tall.clock.Step(time.Second)
-	require.Equal(t, []string{"resize tall-01", "resize tall-02"}, tall.cycle(), "the next cycle retries")
+	tall.clock.Step(time.Minute)
+	require.Equal(t, []string{"resize tall-01"}, tall.cycle(), "after a minute one asks again")
 }

@@ -102,7 +102,7 @@ func (r *run) markOne(ctx context.Context, p unmarkedPod) {
 		return
 	}
 	switch actuation.RefusalOf(err) {
-	case facts.RefusedNotAnswered, facts.RefusedConflict:
+	case facts.RefusedNotAnswered, facts.RefusedWebhookFailed, facts.RefusedConflict:
 		if !actuation.Unsent(err) {
 			r.unmarked.Remember(p.UID, p.failed(r.now))
 		}

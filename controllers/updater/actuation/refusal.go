@@ -65,6 +65,8 @@ func RefusalOf(err error) facts.Refusal {
 		return facts.RefusedGone
 	case code == http.StatusConflict:
 		return facts.RefusedConflict
+	case webhookFailed(err):
+		return facts.RefusedWebhookFailed
 	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
 		return facts.RefusedNotAnswered
 	case code == http.StatusUnprocessableEntity && status.Message == ofPatch:
@@ -87,11 +89,8 @@ func RefusalOf(err error) facts.Refusal {
 
 // EvictionRefusalOf classifies the error of an eviction. The error must not be nil.
 func EvictionRefusalOf(err error) facts.Refusal {
-	switch {
-	case AnswerOf(err) == Budget:
+	if AnswerOf(err) == Budget {
 		return facts.RefusedBudget
-	case webhookFailed(err):
-		return facts.RefusedForbidden
 	}
 	return RefusalOf(err)
 }

@@ -56,7 +56,7 @@ func TestRefusedResizesAreClassified(t *testing.T) {
 		{"another pod that has the name", answer(422, metav1.StatusReasonInvalid, "the server rejected our request due to an error in our request"), facts.RefusedConflict},
 		{"a webhook that says no", answer(403, "Forbidden", `admission webhook "a.example.com" denied the request: exceeded quota: of mine`), facts.RefusedForbidden},
 		{"an admission policy", answer(422, metav1.StatusReasonInvalid, `pods "web" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`), facts.RefusedForbidden},
-		{"a webhook that does not answer", answer(500, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "a.example.com"`), facts.RefusedNotAnswered},
+		{"a webhook that does not answer", answer(500, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "a.example.com"`), facts.RefusedWebhookFailed},
 		{"another QoS class", answer(422, metav1.StatusReasonInvalid, `Pod "web" is invalid: spec: Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing`), facts.RefusedInvalid},
 		{"a node that cannot resize", answer(422, metav1.StatusReasonInvalid, `Pod "web" is invalid: spec: Forbidden: Pod running on node without support for resize`), facts.RefusedNotSupported},
 		{"a static pod", answer(422, metav1.StatusReasonInvalid, `Pod "web" is invalid: <nil>: Forbidden: static pods cannot be resized`), facts.RefusedNotSupported},
@@ -103,7 +103,7 @@ func TestAnswersToEvictionsAreClassified(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, AnswerOf(tt.err)) })
 	}
-	require.Equal(t, facts.RefusedForbidden, EvictionRefusalOf(webhookDown), "it starts a back-off")
+	require.Equal(t, facts.RefusedWebhookFailed, EvictionRefusalOf(webhookDown), "it starts a back-off")
 	require.True(t, Declined(webhookDown), "webhooks are asked first")
 	require.False(t, Declined(apierrors.NewInternalError(errors.New("etcdserver: request timed out"))))
 	require.Equal(t, "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget keep needs 3 healthy pods and has 3 currently", Said(fmt.Errorf("evicting pod ns/web: %w", budgetRefusal(3))))
