@@ -90,6 +90,9 @@ func (r *Registrar) Start(ctx context.Context) error {
 			pause, delay = delay, min(2*delay, checkInterval)
 		} else {
 			delay = firstRetry
+			if r.settles() {
+				pause = settling
+			}
 		}
 		timer := r.Clock.NewTimer(pause)
 		select {
@@ -111,6 +114,9 @@ const (
 	checkInterval = time.Minute
 	// noticed is how long API servers take to see a changed registration.
 	noticed = time.Second
+	// settling is how long a Service takes to lead to a replica that has just registered: it must be probed, become ready, and the
+	// nodes must see its endpoint.
+	settling = 30 * time.Second
 	// conflicts is how often a write is retried after another replica's.
 	conflicts = 10
 	// leaveTimeout bounds the last write. A process that is asked to stop does not get much longer.
@@ -131,6 +137,23 @@ func (r *Registrar) register(ctx context.Context) error {
 		r.Log.Info("webhook registered", "config", ConfigName, "result", result, "at", r.Registration.target())
 	}
 	return nil
+}
+
+// settles reports whether API servers may not reach this replica yet.
+func (r *Registrar) settles() bool {
+	since := r.since.Load()
+	return since == nil || r.Clock.Since(*since) < settling
+}
+
+// failurePolicy is that of the registration, but Ignore while a first replica settles: API servers would refuse pods that no replica
+// could have reviewed yet. One that refuses them already goes on.
+func (r *Registrar) failurePolicy(before *admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.FailurePolicyType {
+	out := r.Registration.FailurePolicy
+	refuses := ptr.Deref(before.FailurePolicy, out) == admissionregistrationv1.Fail && targetOf(before.ClientConfig) == r.Registration.target()
+	if r.settles() && !refuses {
+		out = admissionregistrationv1.Ignore
+	}
+	return &out
 }
 
 // retryConflict retries when another replica wrote first.
@@ -194,8 +217,9 @@ func (r *Registrar) write(ctx context.Context, bundle certificates.Bundle) (resu
 	if at < 0 {
 		at, config.Webhooks = len(config.Webhooks), append(config.Webhooks, admissionregistrationv1.MutatingWebhook{})
 	}
-	replaced := config.Webhooks[at].ClientConfig
+	replaced, policy := config.Webhooks[at].ClientConfig, r.failurePolicy(&config.Webhooks[at])
 	config.Webhooks[at] = r.Registration.webhook(bundle.Merge(replaced.CABundle, r.Clock.Now()))
+	config.Webhooks[at].FailurePolicy = policy
 	switch {
 	case missing:
 		result, err = "created", r.Client.Create(ctx, config)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
@@ -58,6 +60,59 @@ func TestPodsOfTheOwnNamespaceAreLeftOutWithFailurePolicyFail(t *testing.T) {
 			require.Equal(t, name == "nothing else is served", tt.registration.Deadlocks())
 		})
 	}
+}
+
+// With failure policy Fail, a first replica would have pods refused for as long as its Service does not lead to it.
+func TestAFirstRegistrationRefusesNoPodUntilAServiceCanLeadToIt(t *testing.T) {
+	clk := testclock.NewFakeClock(time.Now())
+	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clk, Log: logr.Discard()})
+	require.NoError(t, err)
+	api := fake.NewClientBuilder().Build()
+	replica := func() *Registrar {
+		return &Registrar{Client: api, Clock: clk, Certificates: certs, Log: logr.Discard(), Started: func() error { return nil },
+			Registration: Registration{ServiceNamespace: "vpa", ServiceName: "webhook", TimeoutSeconds: 5, FailurePolicy: "Fail"}}
+	}
+	read := func() *admissionregistrationv1.MutatingWebhookConfiguration {
+		config := &admissionregistrationv1.MutatingWebhookConfiguration{}
+		require.NoError(t, api.Get(t.Context(), client.ObjectKey{Name: ConfigName}, config))
+		return config
+	}
+	policy := func() admissionregistrationv1.FailurePolicyType { return *read().Webhooks[0].FailurePolicy }
+
+	first, second := replica(), replica()
+	require.NoError(t, first.register(t.Context()))
+	require.EqualValues(t, "Ignore", policy())
+	clk.Step(settling - time.Second)
+	require.NoError(t, second.register(t.Context()))
+	require.NoError(t, first.register(t.Context()))
+	require.EqualValues(t, "Ignore", policy(), "neither of two that start together")
+	clk.Step(time.Second)
+	require.NoError(t, first.register(t.Context()))
+	require.EqualValues(t, "Fail", policy())
+	require.NoError(t, second.register(t.Context()))
+	require.NoError(t, replica().register(t.Context()))
+	require.EqualValues(t, "Fail", policy(), "one more replica, or the next version, changes nothing")
+
+	require.NoError(t, api.Delete(t.Context(), read()))
+	require.NoError(t, first.register(t.Context()))
+	require.EqualValues(t, "Fail", policy(), "it can be reached, and the registration was deleted")
+
+	moved := replica()
+	moved.Registration.ServiceName = "other"
+	require.NoError(t, moved.register(t.Context()))
+	require.EqualValues(t, "Ignore", policy(), "nothing is known of the other Service")
+
+	require.NoError(t, api.Delete(t.Context(), read()))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	alone := replica()
+	go func() { done <- alone.Start(ctx) }()
+	hang.Until(t, func() bool { return alone.since.Load() != nil && clk.HasWaiters() })
+	require.EqualValues(t, "Ignore", policy())
+	clk.Step(settling)
+	hang.Until(t, func() bool { return policy() == "Fail" })
+	cancel()
+	require.NoError(t, <-done)
 }
 
 // A registration of before gets the condition, and loses it with failure policy Ignore.

@@ -184,6 +184,9 @@ func TestFailurePolicyFailKeepsNoPodOfTheReleaseFromStarting(t *testing.T) {
 	require.NoError(t, createPod(t, "default"), "nothing is registered before a process answers")
 	k.sync()
 	require.NoError(t, createPod(t, "default"))
+	hang.Eventually(t, "the registration to refuse pods", func(context.Context) (bool, error) {
+		return s.run(t, "kubectl get mutatingwebhookconfiguration vpa-webhook-config -o jsonpath={.webhooks[0].failurePolicy}") == "Fail", nil
+	})
 	k.running["celvpa-admission-controller"].Kill()
 	delete(k.running, "celvpa-admission-controller")
 	hang.Eventually(t, "pods to be refused", func(context.Context) (bool, error) {

@@ -19,6 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/hang"
@@ -48,7 +49,18 @@ func registering(t *testing.T, flags ...string) *harness.Log {
 		require.NoError(t, one.Stop())
 	})
 	require.NoError(t, one.WaitReady(t.Context()))
+	refuseAtOnce(t)
 	return r
+}
+
+// refuseAtOnce gives the registration failure policy Fail, which a first replica would do half a minute later.
+func refuseAtOnce(t *testing.T) {
+	t.Helper()
+	var config admissionregistrationv1.MutatingWebhookConfiguration
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Name: webhook.ConfigName}, &config))
+	before := config.DeepCopy()
+	config.Webhooks[0].FailurePolicy = ptr.To(admissionregistrationv1.Fail)
+	require.NoError(t, cluster.Patch(t.Context(), &config, client.StrategicMergeFrom(before)))
 }
 
 // registered is the current webhook configuration.

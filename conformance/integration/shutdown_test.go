@@ -101,6 +101,7 @@ func rollingUpdate(t *testing.T, delay time.Duration) (inTime bool) {
 	}
 	old, oldEndpoint := replica("old")
 	front.endpoint.Store(&oldEndpoint)
+	refuseAtOnce(t)
 	defer unregister(t)
 	load := createPods(t, namespace(t, "it-rolling-"+delay.String()))
 	load.more(t, 20)
