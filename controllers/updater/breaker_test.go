@@ -57,15 +57,41 @@ func TestEvictionsWithoutEffectArePaused(t *testing.T) {
 	require.Nil(t, w.condition("other"))
 	require.Equal(t, *one, *w.condition("vain"), "the transition time stays")
 
+	w.restart()
+	require.Empty(t, w.replaced("vain", nil), "another process reads it back")
+	require.Equal(t, *one, *w.condition("vain"), "the count, too")
 	w.clock.Step(time.Hour)
 	require.Len(t, w.replaced("vain", nil), 1, "one is tried again after an hour")
 	require.Empty(t, w.replaced("vain", nil))
-	require.Len(t, w.heard("UpdatesHaveNoEffect"), 1)
+	require.Contains(t, w.condition("vain").Message, "(5 in a row, the last evicted at 2026-01-01T13:0")
+	require.Len(t, w.heard("UpdatesHaveNoEffect"), 2, "each process says so once")
 
 	w.clock.Step(time.Hour)
 	require.Len(t, w.replaced("vain", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = amounts("500m", "512Mi") }), 1)
 	require.Len(t, w.replaced("vain", nil), 2, "the admission controller works again")
 	require.Nil(t, w.condition("vain"))
+}
+
+// TestADeletedPodThatComesBackChangedEndsThePause: the cause is gone, also where an earlier process counted.
+func TestADeletedPodThatComesBackChangedEndsThePause(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		w := newWorld(t, nil)
+		w.workload("vain", 4, vpav1.UpdateModeRecreate)
+		for range 3 {
+			w.replaced("vain", nil)
+		}
+		require.NotNil(t, w.condition("vain"))
+		if restarts {
+			w.restart()
+			require.Empty(t, w.cycle())
+		}
+		var pods corev1.PodList
+		require.NoError(t, w.List(t.Context(), &pods))
+		require.NoError(t, w.WithWatch.Delete(t.Context(), &pods.Items[0]))
+		w.pod("vain", changed)
+		require.NotEmpty(t, w.cycle(), restarts)
+		require.Nil(t, w.condition("vain"), restarts)
+	}
 }
 
 // TestAnOutageOfAdmissionExplainsUnchangedReplacements: a webhook that hangs leaves pods unchanged before its lease expires. Once it

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -62,17 +64,58 @@ func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 }
 
 // noEffect is the message for users: what is wrong, and what to check.
-func noEffect(v *vpav1.VerticalPodAutoscaler, paused facts.Group) string {
+func noEffect(v *vpav1.VerticalPodAutoscaler, paused facts.Group, now time.Time) string {
 	of := target.Of(v)
+	ago := func(age time.Duration) string { return now.Add(-age).UTC().Format(time.RFC3339) }
 	switch {
 	case paused.CreateRefused != "":
 		return fmt.Sprintf("new pods of %s %s are refused, so evictions are paused: %s", of.Kind, of.Name, paused.CreateRefused)
 	case paused.Unreplaced > 0:
-		return fmt.Sprintf("evicted pods of %s %s were not replaced, so evictions are paused: its events FailedCreate say why", of.Kind, of.Name)
+		return fmt.Sprintf("evicted pods of %s %s were not replaced (%d missing since %s), so evictions are paused: its events FailedCreate say why", of.Kind, of.Name, paused.Unreplaced, ago(paused.UnreplacedAge))
 	}
-	return fmt.Sprintf("replacement pods of %s %s keep the resources of the evicted ones, so evictions are paused: "+
+	return fmt.Sprintf("replacement pods of %s %s keep the resources of the evicted ones (%d in a row, the last evicted at %s), so evictions are paused: "+
 		"check that the API server calls the admission webhook for pods of namespace %s, and whether another webhook or controller sets their resources",
-		of.Kind, of.Name, v.Namespace)
+		of.Kind, of.Name, paused.Unchanged, ago(paused.UnchangedAge), v.Namespace)
+}
+
+// counted is what noEffect counts, and when the last pod was evicted, or the first one was missing.
+var counted = regexp.MustCompile(` \((\d{1,9}) (in a row|missing)[a-z, ]* (\S+)\), so evictions are paused`)
+
+// restore takes up what an earlier process counted, from the conditions of VPAs, in the first cycle of this one.
+func (r *run) restore(work []*workload) {
+	if r.restored {
+		return
+	}
+	r.restored = true
+	for _, w := range work {
+		r.restoreOne(w)
+	}
+}
+
+func (r *run) restoreOne(w *workload) {
+	at := slices.IndexFunc(w.vpa.Status.Conditions, func(c vpav1.VerticalPodAutoscalerCondition) bool {
+		return c.Type == vpav1.UpdatesHaveNoEffect && c.Status == corev1.ConditionTrue
+	})
+	if at < 0 {
+		return
+	}
+	found := counted.FindStringSubmatch(w.vpa.Status.Conditions[at].Message)
+	if found == nil {
+		return
+	}
+	n, _ := strconv.Atoi(found[1]) // a few digits
+	since, err := time.Parse(time.RFC3339, found[3])
+	if err != nil {
+		return
+	}
+	for _, pod := range w.pods {
+		owner, _ := target.DirectOwner(pod)
+		if found[2] == "missing" {
+			r.breaker.RestoreUnreplaced(owner, n, since, r.now)
+		} else {
+			r.breaker.RestoreUnchanged(owner, pod, n, since, r.now)
+		}
+	}
 }
 
 // overlaysInvalid is the message about pods that rules of overlays would make invalid.

@@ -69,7 +69,10 @@ func TestEvictedPodsThatAreNotReplacedStopEvictions(t *testing.T) {
 	w.clock.Step(w.Interval)
 	require.Empty(t, w.cycle())
 	require.Equal(t, "eviction/replacements-missing", w.condition("web").Reason)
-	require.Equal(t, "evicted pods of Deployment web were not replaced, so evictions are paused: its events FailedCreate say why", w.condition("web").Message)
+	require.Equal(t, "evicted pods of Deployment web were not replaced (5 missing since 2026-01-01T12:02:00Z), so evictions are paused: its events FailedCreate say why", w.condition("web").Message)
+	w.restart()
+	require.Empty(t, w.cycle(), "another process reads it back")
+	require.Equal(t, "eviction/replacements-missing", w.condition("web").Reason)
 	for range 5 {
 		w.pod("web", changed)
 	}

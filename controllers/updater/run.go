@@ -59,6 +59,7 @@ func (u *Updater) RunOnce(ctx context.Context) {
 	latency.Time("FilterPods", func() {
 		r.forget(vpas.Items, pods)
 		work = r.assign(ctx, vpas.Items, pods)
+		r.restore(work)
 		r.clearConditions(ctx, vpas.Items, work)
 	})
 	latency.Time("AdmissionInit", func() { r.askAdmission(ctx) })

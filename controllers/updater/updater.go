@@ -76,9 +76,10 @@ type Updater struct {
 	postponed  atomic.Pointer[map[types.UID]string] // pods that the last cycle left to the next one, with the reason
 
 	// State of the cycle; cycles do not overlap.
-	turn    types.NamespacedName // the VPA that the next cycle starts with
-	known   map[types.NamespacedName]bool
-	tallies tallies
+	turn     types.NamespacedName // the VPA that the next cycle starts with
+	known    map[types.NamespacedName]bool
+	tallies  tallies
+	restored bool // the first cycle has read back what conditions say
 }
 
 // Busy reports whether a pod was evicted or resized and the cache does not show it yet.

@@ -183,7 +183,7 @@ func (r *run) reportHeld(ctx context.Context, w *workload, groups map[target.Key
 			rule, paused = held, *groups[owner]
 		}
 	}
-	message := noEffect(w.vpa, paused)
+	message := noEffect(w.vpa, paused, r.now)
 	if at := slices.IndexFunc(list, func(c *candidate) bool { return len(c.Change.Overlays) > 0 }); rule == "" && at >= 0 {
 		rule, message = list[at].verdict.Rule, overlaysInvalid(w.vpa, list[at])
 	}

@@ -143,6 +143,9 @@ func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
 	return w
 }
 
+// restart goes on with a process that remembers nothing.
+func (w *world) restart() { w.Updater = New(w.Options) }
+
 func pointersTo(pods []corev1.Pod) []*corev1.Pod {
 	out := make([]*corev1.Pod, len(pods))
 	for i := range pods {

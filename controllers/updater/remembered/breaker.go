@@ -87,6 +87,29 @@ func (b *Breaker) Evicted(owner target.Key, pod *corev1.Pod, now time.Time, time
 	}
 }
 
+// RestoreUnchanged takes up how many evictions an earlier process saw without effect, and when the last one was. pod is one of the
+// workload, with the resources that it has kept.
+func (b *Breaker) RestoreUnchanged(owner target.Key, pod *corev1.Pod, unchanged int, last, now time.Time) {
+	b.restore(owner, outcomes{unchanged: unchanged, last: last, had: resourcesNow(pod), present: now})
+}
+
+// RestoreUnreplaced takes up how many evicted pods an earlier process saw without a replacement, and since when.
+func (b *Breaker) RestoreUnreplaced(owner target.Key, unreplaced int, since, now time.Time) {
+	b.restore(owner, outcomes{awaited: slices.Repeat([]evictedPod{{at: since, gone: since}}, min(unreplaced, maxAwaited)), present: now})
+}
+
+// restore keeps what this process has counted itself.
+func (b *Breaker) restore(owner target.Key, o outcomes) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.of == nil {
+		b.of = map[target.Key]*outcomes{}
+	}
+	if b.of[owner] == nil {
+		b.of[owner] = &o
+	}
+}
+
 // IsGone reports whether a pod was evicted, or may have been, whatever the cache shows.
 func (b *Breaker) IsGone(uid types.UID, now time.Time) bool {
 	b.mu.Lock()
