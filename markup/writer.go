@@ -57,6 +57,12 @@ func (w *Writer) Put(m Text, values ...string) {
 	w.raw(rest)
 }
 
+// Path draws an SVG path along d, which the page computed. Unlike a text of the report it is written whole, however long:
+// half a path draws something else.
+func (w *Writer) Path(class Text, d string) {
+	w.raw("<path class=\"" + string(class) + "\" d=\"" + html.EscapeString(d) + "\"/>")
+}
+
 // raw writes text that is markup already.
 func (w *Writer) raw(text string) {
 	if w.err != nil {

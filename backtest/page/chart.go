@@ -37,8 +37,9 @@ func (r *resource) text(value float64) string {
 
 // curve is one line of a chart.
 type curve struct {
-	class, name string
-	values      []float64
+	class  markup.Text
+	name   string
+	values []float64
 }
 
 // chart draws usage against request, limit, target and bounds, with what happened under it.
@@ -75,10 +76,11 @@ func (w *writer) chart(p *backtest.Policy, c *backtest.Container, r resource) {
 		w.Put("<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{}\" y2=\"{}\"/>", y, y)
 	}
 	w.Put("<svg width=\"100%\" height=\"170\" viewBox=\"0 0 1000 170\" preserveAspectRatio=\"none\">")
-	w.Put("<path class=\"band\" d=\"{}\"/><path class=\"area\" d=\"{}\"/>", area(lower, upper, most), area(nil, usage, most))
+	w.Path("band", area(lower, upper, most))
+	w.Path("area", area(nil, usage, most))
 	curves := []curve{{"peak", "largest use of a pod", peak}, {"limit", "limit", limit}, {"request", "request", request}, {"target", "target", target}}
 	for _, one := range curves {
-		w.Put("<path class=\"{}\" d=\"{}\"/>", one.class, steps(one.values, most))
+		w.Path(one.class, steps(one.values, most))
 	}
 	w.Put("</svg><line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"170\" y2=\"170\"/>")
 	w.happened(s, r, from, to)
@@ -86,7 +88,7 @@ func (w *writer) chart(p *backtest.Policy, c *backtest.Container, r resource) {
 	w.Put("</svg></div>\n<ul class=\"legend\" aria-hidden=\"true\"><li><svg width=\"24\" height=\"10\"><rect class=\"area\" width=\"24\" height=\"10\"/></svg> mean use</li>")
 	for _, one := range curves {
 		if top(one.values) > 0 {
-			w.Put("<li><svg width=\"24\" height=\"10\"><line class=\"{}\" x1=\"0\" x2=\"24\" y1=\"5\" y2=\"5\"/></svg> {}</li>", one.class, one.name)
+			w.Put("<li><svg width=\"24\" height=\"10\"><line class=\"{}\" x1=\"0\" x2=\"24\" y1=\"5\" y2=\"5\"/></svg> {}</li>", string(one.class), one.name)
 		}
 	}
 	if top(upper) > 0 {

@@ -165,6 +165,24 @@ func TestPagesAreBounded(t *testing.T) {
 	require.Less(t, len(written(t, long)), 200_000, "charts are thinned")
 }
 
+// TestPathsAreWhole: a path of a chart whose values change at each point is longer than any text of a report may be, and was
+// cut like one, with "… (349 more characters)" in its middle.
+func TestPathsAreWhole(t *testing.T) {
+	whole, longest := regexp.MustCompile(`^([ML]-?[\d.]+ -?[\d.]+|[HV]-?[\d.]+|Z)*$`), 0
+	for name, r := range map[string]*backtest.Report{"dense": pagetest.Dense(), "sweep": pagetest.Sweep(), "hostile": pagetest.Hostile()} {
+		_, elements := shown(t, written(t, r))
+		for _, e := range elements {
+			for _, a := range e.Attr {
+				if e.Data == "path" && a.Key == "d" {
+					require.Regexp(t, whole, a.Val, name)
+					longest = max(longest, len(a.Val))
+				}
+			}
+		}
+	}
+	require.Greater(t, longest, 2400, "a chart of 240 points has a longer path than 2,000 characters")
+}
+
 // TestACurveStandsWhereItsValuesAre reads paths: unknown values leave gaps, and so does what is
 // beyond the chart.
 func TestACurveStandsWhereItsValuesAre(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 // backtests are made anew for each test.
-var backtests = map[string]func() *backtest.Report{"sweep": pagetest.Sweep, "hostile": pagetest.Hostile, "empty": pagetest.Empty}
+var backtests = map[string]func() *backtest.Report{"sweep": pagetest.Sweep, "dense": pagetest.Dense, "hostile": pagetest.Hostile, "empty": pagetest.Empty}
 
 func openBacktest(t *testing.T, r *backtest.Report, width int64) *tab {
 	t.Helper()
@@ -123,6 +123,15 @@ func TestPointsOfABacktestLeadToTheirPolicy(t *testing.T) {
 		return [middle(plot.querySelector("a[href='#policy-1'] rect")) / 5596, middle(tick) / 4000];
 	})()`)
 	require.InEpsilon(t, at[0], at[1], 0.01)
+}
+
+// TestABrowserReadsEachPath to its end: it draws the part before a fault, and reports nothing to who opens the page.
+func TestABrowserReadsEachPath(t *testing.T) {
+	eachBacktest(t, func(t *testing.T, name string, r *backtest.Report) {
+		b := openBacktest(t, r, wide)
+		require.Equal(t, name != "empty", ask[int](b, "document.querySelectorAll('path').length") > 0)
+		require.Empty(t, ask[[]string](b, `[...document.querySelectorAll('path')].map(e => e.getAttribute('d')).filter(d => !CSS.supports('d', 'path("' + d + '")'))`))
+	})
 }
 
 func TestABacktestSaysItsChartsInWords(t *testing.T) {

@@ -25,6 +25,21 @@ func Sweep() *backtest.Report { return report(6, "0.05", "0.15", "0.3", "0.5") }
 // Large is a backtest of so many containers, without a sweep.
 func Large(containers int) *backtest.Report { return report(containers, "0.15") }
 
+// Dense is a report with the longest paths that a chart can have: each of its points differs from the one before.
+func Dense() *backtest.Report {
+	r := report(1, "0.15")
+	for i := range r.Policies {
+		s := r.Policies[i].Containers[0].Series
+		s.Steps, s.CPU, s.Memory = 240, backtest.Lines{}, backtest.Lines{}
+		for step := range s.Steps {
+			used := 1 + 0.001*float64(step%7*(step%11))
+			line(&s.CPU, used, 1.2*used, 1.3*used, math.NaN(), 1.4*used, 0.7*used, 1.9*used)
+			line(&s.Memory, used*(1<<30), 1.2*used*(1<<30), 1.3*used*(1<<30), 1.5*used*(1<<30), 1.4*used*(1<<30), 0.7*used*(1<<30), 1.9*used*(1<<30))
+		}
+	}
+	return r
+}
+
 // Empty is the report of a backtest that found nothing to replay.
 func Empty() *backtest.Report { return &backtest.Report{Window: window()} }
 
