@@ -49,7 +49,7 @@ func TestAllFaultsAreReportedInPlace(t *testing.T) {
 			stage + "    when: large && nope\n    variables: {large: count > 'x', heavy: large || other}\n    rules: [{name: r, when: heavy, set: {now.price: 'large ? now.price : now.prize'}}]\n",
 			[]string{
 				"s.yaml:11:20: RuleSet s@1.0.0, stage a, when: undeclared reference to 'nope'",
-				"s.yaml:12:30: RuleSet s@1.0.0, stage a, variable large: found no matching overload for '_>_' applied to '(int, string)'",
+				"s.yaml:12:30: RuleSet s@1.0.0, stage a, variable large: operator > does not take (int, string); amounts are whole numbers, written as literals such as cents('250c')",
 				"s.yaml:12:53: RuleSet s@1.0.0, stage a, variable heavy: undeclared reference to 'other'",
 				"s.yaml:13:77: RuleSet s@1.0.0, stage a, rule r, set now.price: undefined field 'prize'",
 			}},

@@ -105,13 +105,13 @@ func TestOverlaysThatChangeWhatWasChosenAreFound(t *testing.T) {
 	r := shop()
 	r.AddPoint(bidPoint(new([]registry.Bound)))
 	files := oneRuleSet(r, "lot.bid", "\n  stages:\n  - {name: choose, solve: lots}\n  - {name: after, each: lot, rules: [{name: own, set: {bid.weight: '1'}}]}\n")
-	for name, tt := range map[string]struct {
-		change string
-		found  bool
-	}{
-		"before":       {"{before: s/choose, stage: {name: n, each: lot, rules: [{name: r, set: {bid.price: cents('1c')}}]}}", false},
-		"after":        {"{after: s/choose, stage: {name: n, each: lot, rules: [{name: r, set: {bid.price: cents('1c')}}]}}", true},
-		"another rule": {"{after: s/after/own, rule: {name: r, set: {bid.price: cents('1c')}}}", true},
+	for name, tt := range map[string]struct{ change, found string }{
+		"before":         {"{before: s/choose, stage: {name: n, each: lot, rules: [{name: r, set: {bid.price: cents('1c')}}]}}", ""},
+		"after":          {"{after: s/choose, stage: {name: n, each: lot, rules: [{name: r, set: {bid.price: cents('1c')}}]}}", "put the stage before s/choose, or set a bound there"},
+		"another rule":   {"{after: s/after/own, rule: {name: r, set: {bid.price: cents('1c')}}}", "bid.price is set after it was chosen within bounds"},
+		"a bound":        {"{before: s/choose, stage: {name: n, each: lot, rules: [{name: r, set: {most.price: cents('1c')}}]}}", ""},
+		"a bound after":  {"{after: s, stage: {name: n, each: lot, rules: [{name: r, set: {most.price: cents('1c')}}]}}", "most.price has no effect: no later stage solves; put the stage before s/choose"},
+		"a bound of all": {"{after: s, stage: {name: n, rules: [{name: r, set: {mostTogether.price: cents('1c')}}]}}", "mostTogether.price has no effect"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			with := maps.Clone(files)
@@ -122,7 +122,12 @@ func TestOverlaysThatChangeWhatWasChosenAreFound(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{"o"}, plan.OverlaysAt("lot.bid"))
 			require.Empty(t, plan.OverlaysAt("order.adjust"))
-			require.Equal(t, tt.found, len(plan.Findings()) > 0, "%v", plan.Findings())
+			if tt.found == "" {
+				require.Empty(t, plan.Findings())
+				return
+			}
+			require.Len(t, plan.Findings(), 1)
+			require.ErrorContains(t, plan.Findings()[0], tt.found)
 		})
 	}
 }

@@ -112,7 +112,7 @@ func TestBrokenRulesStopTheStart(t *testing.T) {
 	require.NoError(t, got.err)
 	require.Equal(t, 2, got.code)
 	require.NotContains(t, got.stderr, "goroutine ")
-	require.Regexp(t, `container-caps\.yaml:\d+:\d+: RuleSet container-caps@1\.0\.0, stage policy, rule max-allowed, when: found no matching overload`, got.stderr)
+	require.Regexp(t, `container-caps\.yaml:\d+:\d+: RuleSet container-caps@1\.0\.0, stage policy, rule max-allowed, when: operator`, got.stderr)
 	require.Regexp(t, `requests\.yaml:\d+:\d+: RuleSet requests@1\.0\.0, stage recommended, rule request, when: undeclared reference to 'recomended'`, got.stderr)
 
 	requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--rules-dir="+filepath.Join(dir, "none")), "none: no such file or directory")

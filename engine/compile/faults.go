@@ -19,12 +19,12 @@ import (
 )
 
 // expressionFaults reports CEL's errors with hints, but not those that follow from others: all but the
-// first syntax error, and that a variable with faults is not declared. sc is the scope; nil = not known.
+// first syntax error or reserved word, and that a variable with faults is not declared. sc is the scope; nil = not known.
 func (c *compiler) expressionFaults(s source.Scalar, env *cel.Env, sc *scopeEnv, subject string, faults []*cel.Error) {
 	for _, e := range faults {
 		message, syntax := strings.CutPrefix(e.Message, "Syntax error: ")
 		if syntax {
-			message = syntaxHint(message)
+			message = c.syntaxHint(message, s.Value, e.Location)
 		} else {
 			message = strings.ReplaceAll(message, " (in container '')", "")
 			if m := undeclared.FindStringSubmatch(message); m != nil && (sc != nil && sc.missing[m[1]] || c.inlined.Faulty(m[1])) {
@@ -33,22 +33,29 @@ func (c *compiler) expressionFaults(s source.Scalar, env *cel.Env, sc *scopeEnv,
 			message = c.nameHint(message, s.Value, e.Location, env, sc)
 		}
 		c.ps.Inside(s, e.Location.Line(), e.Location.Column(), subject, message)
-		if syntax {
+		if syntax || reserved.MatchString(e.Message) {
 			return
 		}
 	}
 }
 
 // syntaxHint explains the parser's usual errors.
-func syntaxHint(message string) string {
+func (c *compiler) syntaxHint(message, expression string, at common.Location) string {
 	switch {
 	case strings.HasPrefix(message, "token recognition error at: '= "):
 		return "syntax error: one = stands alone; compare with =="
 	case strings.HasPrefix(message, "token recognition error at: ''"), strings.HasPrefix(message, "token recognition error at: '\""):
 		return "syntax error: a quote is not closed"
-	case strings.HasPrefix(message, "extraneous input '"):
+	case strings.HasPrefix(message, "extraneous input '") && !wordOperator.MatchString(message):
 		word, _, _ := strings.Cut(strings.TrimPrefix(message, "extraneous input '"), "'")
-		return fmt.Sprintf("syntax error: %q is not expected here; amounts are written as literals such as cpu('250m')", word)
+		return fmt.Sprintf("syntax error: %q is not expected here; amounts are written as literals%s", word, c.someLiteral())
+	}
+	m := wordOperator.FindStringSubmatch(message)
+	if m == nil {
+		m = wordBefore.FindStringSubmatch(strings.TrimSuffix(expression, from(expression, at)))
+	}
+	if m != nil {
+		return fmt.Sprintf("syntax error: %q is not an operator; write && for and, || for or, ! for not", m[1])
 	}
 	message, _, _ = strings.Cut(message, " expecting {")
 	return "syntax error: " + message
@@ -57,8 +64,16 @@ func syntaxHint(message string) string {
 var (
 	undeclared = regexp.MustCompile(`^undeclared reference to '(\w+)'$`)
 	undefined  = regexp.MustCompile(`^undefined field '(\w+)'$`)
+	reserved   = regexp.MustCompile(`^reserved identifier: (\w+)$`)
 	nameChain  = regexp.MustCompile(`(\w+(?:\.\??\w+)*)\.\??$`)
+	// objectName reads a namespace, labels or other metadata from the name at which an expression is faulty, or is that itself.
+	objectName   = regexp.MustCompile(`^(?:\w+\.\??)*(?:metadata|namespaces?|labels|annotations)\b`)
+	wordOperator = regexp.MustCompile(`^(?:extraneous|mismatched) input '(and|or|AND|OR)'`)
+	wordBefore   = regexp.MustCompile(`\b(not|NOT)\s+$`)
 )
+
+// onlyOverlays is where people find what rules do not see.
+const onlyOverlays = "rules see no namespaces, labels or annotations; overlays match objects by match.namespaces and match.vpaSelector"
 
 // absent explains why names that people try do not exist.
 var absent = map[string]string{
@@ -70,6 +85,21 @@ var absent = map[string]string{
 
 // nameHint suggests what an unknown name could mean.
 func (c *compiler) nameHint(message, expression string, at common.Location, env *cel.Env, sc *scopeEnv) string {
+	if out := c.overloadFault(message, expression, at, env); out != message {
+		return out
+	}
+	if m := reserved.FindStringSubmatch(message); m != nil {
+		message = fmt.Sprintf("%q is a word that CEL reserves", m[1])
+		switch {
+		case m[1] == "namespace" && sc == nil:
+			return message + "; that of the object is object.metadata.namespace, where a validation reads it at " + document.EnforceAdmission
+		case m[1] == "namespace":
+			return message + ": " + onlyOverlays
+		case m[1] == "if" || m[1] == "else":
+			return message + "; write condition ? value : other"
+		}
+		return message + "; choose another name"
+	}
 	if message == "invalid argument to has() macro" {
 		return message + "; of a field that an axis names, ask e.g. resource in policy.minAllowed"
 	}
@@ -84,6 +114,9 @@ func (c *compiler) nameHint(message, expression string, at common.Location, env 
 		}
 		return message
 	}
+	if (undeclared.MatchString(message) || undefined.MatchString(message)) && objectName.MatchString(from(expression, at)) {
+		return message + ": " + onlyOverlays
+	}
 	if m := undeclared.FindStringSubmatch(message); m != nil {
 		if axis := c.reg.Axes()[m[1]]; axis != nil {
 			return fmt.Sprintf("%s: it is an axis; name it in each, as in each: [%s], or ask %s.exists(%s, …)", message, strings.Join(append(c.at.SomeScope(), axis.Name), ", "), axis.Plural, axis.Name[:1])
@@ -96,18 +129,22 @@ func (c *compiler) nameHint(message, expression string, at common.Location, env 
 		}
 		return message + "; known here: " + strings.Join(slices.Sorted(maps.Keys(sc.types)), ", ")
 	}
-	switch {
-	case strings.HasPrefix(message, "found no matching overload for '_[?_]'"):
-		return message + "; fields of a record are named, as in x.?field"
-	case strings.Contains(message, lang.OptionalTypeName+"("):
-		return message + "; an optional may hold no value: add .orValue(…)"
-	}
 	if undefined.MatchString(message) {
 		if schema := schemaBefore(expression, at, sc.types); schema != nil {
 			return message + "; " + schema.Name() + " has " + strings.Join(schema.FieldNames(), ", ")
 		}
 	}
 	return message
+}
+
+// from is an expression from a position on; a fault of a field is at the dot before it.
+func from(expression string, at common.Location) string {
+	lines := strings.Split(expression, "\n")
+	if at.Line() < 1 || at.Line() > len(lines) {
+		return ""
+	}
+	line := []rune(lines[at.Line()-1])
+	return strings.TrimLeft(string(line[min(at.Column(), len(line)):]), ".?")
 }
 
 // schemaBefore finds the record whose field a chain of names selects at a position.

@@ -110,31 +110,66 @@ func (c *compiler) constantCondition(s source.Scalar, ast *cel.Ast, subject stri
 	}
 }
 
-// writtenAfterChosen reports rules of overlays that change what has been chosen within bounds. chosen has the facts for which that
-// is so after earlier rule sets; added is whether an overlay brought the whole set.
-func writtenAfterChosen(point *registry.Point, set *document.RuleSet, added bool, chosen map[string]bool, findings *source.Collector) {
+// choices follows what stages with solve choose at a point, to report rules of overlays that come too late.
+type choices struct {
+	point    *registry.Point
+	bounds   []registry.BoundVar
+	by       map[string]string // the stage that chose a fact first
+	late     []*source.Problem // bounds that no later stage reads, so far
+	findings *source.Collector
+}
+
+func newChoices(point *registry.Point, findings *source.Collector) *choices {
+	c := &choices{point: point, bounds: slices.Clone(point.Bounds), by: map[string]string{}, findings: findings}
+	for _, s := range point.Scopes {
+		c.bounds = append(c.bounds, s.Bounds...)
+	}
+	return c
+}
+
+// set goes through the stages of the next rule set; added is whether an overlay brought the whole set.
+func (c *choices) set(set *document.RuleSet, added bool) {
 	for i := range set.Stages {
 		st := &set.Stages[i]
 		if !st.Solve.IsZero() {
-			for _, s := range point.Scopes {
-				for _, b := range s.Bounds {
-					chosen[b.Of] = true
+			c.late = nil
+			for _, b := range c.bounds {
+				if c.by[b.Of] == "" {
+					c.by[b.Of] = set.Name.Value + "/" + st.Name.Value
 				}
 			}
 			continue
 		}
 		for j := range st.Rules {
-			r := &st.Rules[j]
-			if !added && st.Overlay == "" && r.Overlay == "" {
-				continue
-			}
-			for _, a := range r.Set {
-				root, _, _ := strings.Cut(strings.ReplaceAll(a.Path.Value, "[", "."), ".")
-				if chosen[root] || slices.Contains(point.Judged, root) {
-					findings.At(a.Path, "RuleSet "+set.ID()+", stage "+st.Name.Value+", rule "+r.Name.Value,
-						fmt.Sprintf("%s is set after it was chosen within bounds, which it may leave: what does not hold then is not applied; set it earlier, or a bound", a.Path.Value))
-				}
+			if r := &st.Rules[j]; added || st.Overlay != "" || r.Overlay != "" {
+				c.rule(r, "RuleSet "+set.ID()+", stage "+st.Name.Value+", rule "+r.Name.Value)
 			}
 		}
 	}
 }
+
+func (c *choices) rule(r *document.Rule, subject string) {
+	for _, a := range r.Set {
+		root, _, _ := strings.Cut(strings.ReplaceAll(a.Path.Value, "[", "."), ".")
+		earlier := ""
+		if by := c.by[root]; by != "" {
+			earlier = "put the stage before " + by + ", or set a bound there"
+		} else if slices.Contains(c.point.Judged, root) {
+			earlier = "set it earlier, or a bound"
+		}
+		if earlier != "" {
+			c.findings.At(a.Path, subject, a.Path.Value+" is set after it was chosen within bounds, which it may leave: what does not hold then is not applied; "+earlier)
+		}
+		for _, b := range c.bounds {
+			if by := c.by[b.Of]; b.Name == root && by != "" {
+				late := &source.Collector{}
+				late.At(a.Path, subject, fmt.Sprintf("%s has no effect: no later stage solves; put the stage before %s", a.Path.Value, by))
+				c.late = append(c.late, late.List...)
+				break
+			}
+		}
+	}
+}
+
+// done reports the bounds that no stage has read.
+func (c *choices) done() { c.findings.List = append(c.findings.List, c.late...) }

@@ -230,7 +230,8 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 	compiled := &engine.PointPlan{Point: point, LeftOut: !c.compiles(point.Name)}
 	plan.Points[point.Name] = compiled
 	h.Line("point", point.Name)
-	seen, total, chosen := map[string]bool{}, &together{}, map[string]bool{}
+	seen, total := map[string]bool{}, &together{}
+	chosen := newChoices(point, findings)
 	for _, placed := range at.Sets {
 		set := c.shared(placed.Set, placed.Base, placed.By)
 		switch {
@@ -250,13 +251,14 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 			continue
 		}
 		compiled.Sets = append(compiled.Sets, result.plan)
-		writtenAfterChosen(point, set, placed.Added != nil, chosen, findings)
+		chosen.set(set, placed.Added != nil)
 		total.include(result.cost)
 		h.Line("set", set.ID())
 		result.params.EachValue("", func(name string, v any) { h.Line("param", name, v) })
 		h.Body(set)
 		h.Definitions(c.called(set))
 	}
+	chosen.done()
 	compiled.Cost = total.Cost
 	c.affordableTogether(point, total)
 }

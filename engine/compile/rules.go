@@ -101,7 +101,7 @@ func (c *compiler) rule(r *document.Rule, sc *scopeEnv, subject string) *engine.
 			continue
 		}
 		if got := ast.OutputType(); !w.Typ.CELType().IsExactType(got) {
-			c.ps.At(set.Expression, subject+", set "+set.Path.Value, fmt.Sprintf("the expression gives %s, the field holds %s", got, w.Typ))
+			c.ps.At(set.Expression, subject+", set "+set.Path.Value, fmt.Sprintf("the expression gives %s, the field holds %s", got, w.Typ)+c.amountHint(ast, w.Typ))
 			continue
 		}
 		c.unitFits(ast, sc, set.Expression, w.Typ, subject+", set "+set.Path.Value)
