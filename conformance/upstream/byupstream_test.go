@@ -37,7 +37,8 @@ type byUpstream struct {
 	begin   time.Time
 	cluster model.ClusterState
 	objects map[model.VpaID]*vpav1.VerticalPodAutoscaler
-	everSet []string // the labels of all pods that there ever were, as texts
+	everSet []string                                     // the labels of all pods that there ever were, as texts
+	memory  map[*model.AggregateContainerState]time.Time // of the newest memory sample
 	remembered
 
 	estimate logic.PodResourceRecommender
@@ -91,7 +92,7 @@ func newByUpstream(s story, begin time.Time) *byUpstream {
 }
 
 func (u *byUpstream) forget() {
-	u.cluster, u.everSet = model.NewClusterState(0), nil
+	u.cluster, u.everSet, u.memory = model.NewClusterState(0), nil, map[*model.AggregateContainerState]time.Time{}
 	u.objects = map[model.VpaID]*vpav1.VerticalPodAutoscaler{}
 }
 
@@ -148,17 +149,23 @@ func (u *byUpstream) add(h happens) bool {
 	if !u.story.Raw && at.After(time.Now().Add(time.Hour)) { // as celvpa, which has it in its table
 		return false
 	}
+	var err error
 	if h.Do == doOOM {
-		return u.cluster.RecordOOM(id, at, model.ResourceAmount(h.Amount)) == nil
+		err = u.cluster.RecordOOM(id, at, model.ResourceAmount(h.Amount))
+	} else {
+		r := model.ResourceCPU
+		if h.Do == doMemory {
+			r = model.ResourceMemory
+		}
+		err = u.cluster.AddSample(&model.ContainerUsageSampleWithKey{
+			ContainerUsageSample: model.ContainerUsageSample{MeasureStart: at, Usage: model.ResourceAmount(h.Amount), Resource: r},
+			Container:            id,
+		})
 	}
-	r := model.ResourceCPU
-	if h.Do == doMemory {
-		r = model.ResourceMemory
+	if err == nil && h.Do != doCPU {
+		u.remember(id, at)
 	}
-	return u.cluster.AddSample(&model.ContainerUsageSampleWithKey{
-		ContainerUsageSample: model.ContainerUsageSample{MeasureStart: at, Usage: model.ResourceAmount(h.Amount), Resource: r},
-		Container:            id,
-	}) == nil
+	return err == nil
 }
 
 // everyController accepts any controller as found.
@@ -169,14 +176,18 @@ func (everyController) FindTopMostWellKnownOrScalable(_ context.Context, c *cont
 }
 
 func (u *byUpstream) collect() {
-	open := u.openWindows()
+	open, undo := u.openWindows(), func() {}
+	if !u.story.Raw { // celvpa's table of differences lists this: usage without CPU samples lasts, too
+		undo = u.lasting()
+	}
 	u.cluster.RateLimitedGarbageCollectAggregateCollectionStates(context.Background(), time.Now(), everyController{})
+	undo()
 	if u.story.Raw {
 		return
 	}
 	// celvpa's table of differences lists this: a window whose peak went with the history has none.
 	for id, interval := range open {
-		for c := u.cluster.GetContainer(id); !u.hasHistory(id) && time.Now().Before(c.WindowEnd); {
+		for c := u.cluster.GetContainer(id); u.history(id) == nil && time.Now().Before(c.WindowEnd); {
 			c.WindowEnd = c.WindowEnd.Add(-interval)
 		}
 	}

@@ -134,16 +134,30 @@ events:
 - {at: 2m, do: memory, name: p, container: app, amount: 500000000}`,
 	},
 	{
-		name: "memory after usage has expired",
-		why:  "Upstream forgets the usage of a container without CPU samples for eight days, but not that its memory window has a peak, so the window's samples below that are in no history: the target falls to the minimum.",
-		kind: kindMemory,
+		name: "usage without CPU samples",
+		why:  "To upstream, usage ends eight days after its last CPU sample, and with its pods if it has none. Pods that run out of memory before their first CPU sample, as those of a CronJob may, are recommended the minimum an hour after each kill.",
+		kind: kindContainers,
 		story: `events:
 - {at: 0s, do: vpa, name: v, selector: app=a}
 - {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}
-- {at: 191h, do: memory, name: p, container: app, amount: 4000000000}
-- {at: 193h, do: collect}
-- {at: 194h, do: cpu, name: p, container: app, amount: 100}
-- {at: 194h, do: memory, name: p, container: app, amount: 3000000000}`,
+- {at: 0s, do: oom, name: p, container: app, amount: 1073741824}
+- {at: 1m, do: no-pod, name: p}
+- {at: 1h, do: collect}`,
+	},
+	{
+		name: "memory after usage has expired",
+		why:  "Windows may have been made shorter since one began, so that usage expires before its window ends. Upstream forgets the usage, but not that the window has a peak, so the window's samples below that are in no history: the target falls to the minimum.",
+		kind: kindMemory,
+		story: `perVPA: true
+events:
+- {at: 0s, do: vpa, name: v, selector: app=a}
+- {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}
+- {at: 0s, do: memory, name: p, container: app, amount: 4000000000}
+- {at: 1h, do: vpa, name: v, selector: app=a, policies: [{containerName: app, memoryAggregationIntervalSeconds: 60}]}
+- {at: 2h, do: compare}
+- {at: 2h, do: collect}
+- {at: 3h, do: cpu, name: p, container: app, amount: 100}
+- {at: 3h, do: memory, name: p, container: app, amount: 3000000000}`,
 	},
 	{
 		name:  "history that others look at",
@@ -244,6 +258,14 @@ events:
 - {at: 2h, do: memory, name: p, container: app, amount: 1000000000}
 - {at: 2h, do: oom, name: p, container: app, amount: 1000000000, later: -1h}
 - {at: 2h, do: oom, name: p, container: app, amount: 1000000000, later: -5m}`,
+		"a sample that is refused begins no history": `
+perVPA: true
+events:
+- {at: 0s, do: vpa, name: v, selector: app=b}
+- {at: 0s, do: pod, name: p, labels: {app: b}, containers: [app]}
+- {at: 1h, do: memory, name: p, container: app, amount: 2000000000}
+- {at: 240h, do: collect}
+- {at: 240h, do: memory, name: p, container: app, amount: 1000000000, later: -239h30m}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := storyOf(t, text)

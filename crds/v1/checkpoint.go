@@ -84,6 +84,10 @@ type CheckpointResume struct {
 	// MemorySamples counts memory samples above 0 bytes, OOM kills included.
 	// +optional
 	MemorySamples int `json:"memorySamples,omitempty"`
+	// LastMemorySample is the time of the newest of them, if it is later than lastSampleStart: history
+	// ends some days after the last sample of either resource.
+	// +optional
+	LastMemorySample *Instant `json:"lastMemorySample,omitempty"`
 	// Pods are those that have the container, by name; at most 100, those with OOM kills and the
 	// largest memory peaks.
 	// +optional

@@ -70,6 +70,11 @@ func (in *CheckpointResume) DeepCopyInto(out *CheckpointResume) {
 		*out = make([]byte, len(*in))
 		copy(*out, *in)
 	}
+	if in.LastMemorySample != nil {
+		in, out := &in.LastMemorySample, &out.LastMemorySample
+		*out = new(Instant)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Pods != nil {
 		in, out := &in.Pods, &out.Pods
 		*out = make([]CheckpointPod, len(*in))

@@ -34,8 +34,10 @@ type Aggregate struct {
 	Samples     int        // of CPU
 
 	// MemorySamples counts memory samples above 0 bytes, OOMs included. A checkpoint does not hold
-	// the number; its memory counts as many samples as its CPU, and at least one.
+	// the number; its memory counts as many samples as its CPU, and at least one. LastMemory is when
+	// the newest of them was taken.
 	MemorySamples int
+	LastMemory    time.Time
 
 	// Window applies to future samples. Code that knows the policies of VPAs may change it, and
 	// record the number of its source in WindowFrom, 0 = none. It is no pointer: a history outlives
@@ -43,8 +45,7 @@ type Aggregate struct {
 	Window     facts.Window
 	WindowFrom uint64
 
-	created   time.Time
-	inherited bool // it has peaks of windows that were opened before a restart, or under other labels
+	created time.Time
 }
 
 func newAggregate(s Settings, created time.Time) *Aggregate {
@@ -72,18 +73,22 @@ func (a *Aggregate) merge(other *Aggregate) {
 	if other.LastSample.After(a.LastSample) {
 		a.LastSample = other.LastSample
 	}
+	a.LastMemory = latest(a.LastMemory, other.LastMemory)
 	a.Samples += other.Samples
 	a.MemorySamples += other.MemorySamples
 }
 
-// known reports whether the aggregate holds any usage.
-func (a *Aggregate) known() bool { return a.Samples > 0 || a.MemorySamples > 0 }
+// known reports whether the aggregate holds any usage; nil holds none.
+func (a *Aggregate) known() bool { return a != nil && (a.Samples > 0 || !a.LastMemory.IsZero()) }
 
-// expired reports whether the last CPU sample, or without one the start, is older than all windows
+// last is the time of the newest sample of either resource; zero without one.
+func (a *Aggregate) last() time.Time { return latest(a.LastSample, a.LastMemory) }
+
+// expired reports whether the last sample, or without one the start, is older than all windows
 // together.
 func (a *Aggregate) expired(now time.Time) bool {
-	since := a.LastSample
-	if a.Samples == 0 {
+	since := a.last()
+	if !a.known() {
 		since = a.created
 	}
 	return now.Sub(since) >= a.Window.Length()

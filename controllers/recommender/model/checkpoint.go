@@ -73,7 +73,10 @@ func restore(s Settings, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now 
 		return nil, fmt.Errorf("status.memoryHistogram.%w", err)
 	}
 	if !a.Memory.IsEmpty() {
-		a.MemorySamples = max(a.Samples, 1)
+		a.MemorySamples, a.LastMemory = max(a.Samples, 1), a.LastSample
+		if a.Samples == 0 {
+			a.LastMemory = now
+		}
 	}
 	return a, nil
 }

@@ -191,25 +191,31 @@ func (c *Cluster) AddSample(s Sample, now time.Time) Taken {
 	if one == nil {
 		return taken
 	}
-	changed := true
-	most := one.aggregate.Window.MaxMemory
+	window := c.windowOf(p, one)
+	most := window.MaxMemory
 	if s.Resource == CPU {
-		most = one.aggregate.Window.MaxCPU
+		most = window.MaxCPU
 	}
-	switch {
-	case most > 0 && s.Amount > most:
+	if most > 0 && s.Amount > most {
 		return Implausible
-	case s.Resource == CPU && c.Unread && one.lastCPUSample.IsZero() && s.Amount >= 0:
+	}
+	if taken = one.judgeSample(s); taken != Accepted {
+		return taken
+	}
+	changed := true
+	c.begin(p, one, now)
+	switch {
+	case s.Resource == CPU && c.Unread && one.lastCPUSample.IsZero():
 		one.lastCPUSample, one.lastCPU, changed = s.At, s.Amount, false
 		one.early = &earlySample{container: one.name, milli: s.Amount, at: s.At, of: one.aggregate, group: p.group}
 		c.early = append(c.early, one.early)
 	case s.Resource == CPU:
-		taken = one.addCPU(s.Amount, s.At)
+		one.addCPU(s.Amount, s.At)
 	default:
-		taken, changed = one.addMemory(s.Amount, s.At, false)
+		changed = one.addMemory(s.Amount, s.At, false)
 	}
-	c.took(p, s, taken, changed, false)
-	return taken
+	c.took(p, s, changed, false)
+	return Accepted
 }
 
 // AddOOM records that a container ran out of memory, as a memory sample that bump computes from the
@@ -226,16 +232,21 @@ func (c *Cluster) AddOOM(o OOM, now time.Time, bump func(w *Workload, reported, 
 	if one.judge(o.At); one.aggregate.known() {
 		p.group.touch(o.Container)
 	}
-	if one.tooOld(o.At) || (o.Late && now.Sub(o.At) >= one.aggregate.Window.Interval) {
+	interval := c.windowOf(p, one).Interval
+	if one.tooOld(o.At, interval) || (o.Late && now.Sub(o.At) >= interval) {
 		return Old
 	}
 	bytes, ok := bump(p.group.governor(), o.Memory, one.memoryPeak)
-	if !ok {
+	switch {
+	case !ok:
 		return Disabled
+	case bytes < 0:
+		return Negative
 	}
-	taken, changed := one.addMemory(bytes, o.At, true)
-	c.took(p, Sample{Pod: o.Pod, Container: o.Container, Resource: Memory, Amount: bytes, At: o.At}, taken, changed, true)
-	return taken
+	c.begin(p, one, now)
+	changed := one.addMemory(bytes, o.At, true)
+	c.took(p, Sample{Pod: o.Pod, Container: o.Container, Resource: Memory, Amount: bytes, At: o.At}, changed, true)
+	return Accepted
 }
 
 // Governor is the workload whose policies govern a pod, nil without one.
@@ -260,31 +271,30 @@ func (c *Cluster) find(id PodID, name string, at, now time.Time) (*pod, *contain
 		return nil, nil, Unknown
 	case at.IsZero():
 		return nil, nil, Old
-	case at.After(now.Add(c.windowOf(one).ClockSkew)):
+	case at.After(now.Add(c.windowOf(p, one).ClockSkew)):
 		return nil, nil, Future
-	}
-	if one.aggregate == nil { // it expired; this sample starts a new one
-		c.connect(p, one, now)
 	}
 	return p, one, Accepted
 }
 
-// windowOf is the window of a container: its aggregate's, or that of the one it had last.
-func (c *Cluster) windowOf(one *container) facts.Window {
-	switch {
-	case one.aggregate != nil:
-		return one.aggregate.Window
-	case one.expired != nil:
-		return one.expired.Window
+// windowOf is the window of a container: its aggregate's, or after that has expired, that of the one
+// which its next sample will join or begin.
+func (c *Cluster) windowOf(p *pod, one *container) facts.Window {
+	a := one.aggregate
+	if a == nil {
+		a = p.group.aggregates[one.name]
 	}
-	return c.window
+	if a == nil {
+		a = one.expired
+	}
+	if a == nil {
+		return c.window
+	}
+	return a.Window
 }
 
-// took records the outcome of a sample.
-func (c *Cluster) took(p *pod, s Sample, taken Taken, changed, made bool) {
-	if taken != Accepted {
-		return
-	}
+// took records a sample that was accepted.
+func (c *Cluster) took(p *pod, s Sample, changed, made bool) {
 	if s.At.After(c.newest) {
 		c.newest = s.At
 	}

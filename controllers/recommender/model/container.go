@@ -52,41 +52,41 @@ func (c *container) peak() int64 { return max(c.memoryPeak, c.oomPeak) }
 // now: the next sample becomes its peak.
 func (c *container) losePeak() { c.memoryPeak, c.oomPeak, c.counted = 0, 0, false }
 
-// addCPU accepts samples that are newer than the last one (UPSTREAM.md §2.9).
-func (c *container) addCPU(milli int64, at time.Time) Taken {
+// judgeSample accepts CPU samples that are newer than the last one, and memory samples that are not
+// older (UPSTREAM.md §2.9) nor the same again: the source then stands still.
+func (c *container) judgeSample(s Sample) Taken {
 	switch {
-	case milli < 0:
+	case s.Amount < 0:
 		return Negative
-	case !at.After(c.lastCPUSample):
+	case s.Resource == CPU && !s.At.After(c.lastCPUSample),
+		s.Resource == Memory && s.At.Before(c.lastMemorySample),
+		s.Resource == Memory && s.At.Equal(c.lastMemorySample) && (s.Amount == c.lastMemory || c.lastMemory < 0):
 		return Old
 	}
-	c.aggregate.addCPU(milli, at)
-	c.lastCPUSample, c.lastCPU = at, milli
 	return Accepted
 }
 
-// addMemory keeps the peak of the current window in the histogram, stamped with the window's end
-// (UPSTREAM.md §2.9). changed reports whether the histogram did.
-func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken, changed bool) {
-	switch {
-	case bytes < 0:
-		return Negative, false
-	case !oom && at.Before(c.lastMemorySample):
-		return Old, false
-	case !oom && at.Equal(c.lastMemorySample) && (bytes == c.lastMemory || c.lastMemory < 0): // the source stands still
-		return Old, false
-	}
+// addCPU adds a sample that is accepted.
+func (c *container) addCPU(milli int64, at time.Time) {
+	c.aggregate.addCPU(milli, at)
+	c.lastCPUSample, c.lastCPU = at, milli
+}
+
+// addMemory adds a sample that is accepted: it keeps the peak of the current window in the histogram,
+// stamped with the window's end (UPSTREAM.md §2.9). changed reports whether the histogram did.
+func (c *container) addMemory(bytes int64, at time.Time, oom bool) (changed bool) {
 	changed = c.addPeak(bytes, at, oom)
 	if !oom {
 		c.lastMemory = bytes
 	}
 	if c.peak() > 0 { // a sample below the peak has no effect
 		c.aggregate.MemorySamples++
+		c.aggregate.LastMemory = latest(c.aggregate.LastMemory, at)
 	}
-	return Accepted, changed
+	return changed
 }
 
-// addPeak is addMemory for a sample that is accepted.
+// addPeak adds to the current window, or begins the next.
 func (c *container) addPeak(bytes int64, at time.Time, oom bool) (changed bool) {
 	window := c.aggregate.Window
 	c.lastMemorySample = at
@@ -118,7 +118,8 @@ func (c *container) addPeak(bytes int64, at time.Time, oom bool) (changed bool) 
 	return true
 }
 
-// tooOld reports whether an OOM happened long before the last memory sample (UPSTREAM.md §2.10).
-func (c *container) tooOld(oom time.Time) bool {
-	return !c.lastMemorySample.IsZero() && oom.Before(c.lastMemorySample.Add(-c.aggregate.Window.Interval))
+// tooOld reports whether an OOM happened more than a memory window before the last memory sample
+// (UPSTREAM.md §2.10).
+func (c *container) tooOld(oom time.Time, window time.Duration) bool {
+	return !c.lastMemorySample.IsZero() && oom.Before(c.lastMemorySample.Add(-window))
 }

@@ -16,8 +16,11 @@ func memoryOf(w facts.Window) (*container, func(bytes int64, after time.Duration
 	c := &container{aggregate: newAggregate(DefaultSettings(), noon)}
 	c.aggregate.Window = w
 	return c, func(bytes int64, after time.Duration, oom bool) Taken {
-		taken, _ := c.addMemory(bytes, noon.Add(after), oom)
-		return taken
+		if taken := c.judgeSample(Sample{Resource: Memory, Amount: bytes, At: noon.Add(after)}); taken != Accepted && !oom {
+			return taken
+		}
+		c.addMemory(bytes, noon.Add(after), oom)
+		return Accepted
 	}
 }
 
@@ -89,8 +92,8 @@ func TestAWindowMayBeShorter(t *testing.T) {
 	add(1e9, 0, false)
 	add(1e9, 90*time.Minute, false)
 	require.Equal(t, noon.Add(2*time.Hour), c.windowEnd)
-	require.True(t, c.tooOld(noon.Add(29*time.Minute)))
-	require.False(t, c.tooOld(noon.Add(30*time.Minute)))
+	require.True(t, c.tooOld(noon.Add(29*time.Minute), w.Interval))
+	require.False(t, c.tooOld(noon.Add(30*time.Minute), w.Interval))
 	require.Equal(t, 8*time.Hour, w.Length())
 	w.Count = 1 << 62
 	require.Greater(t, w.Length(), 100*365*24*time.Hour, "lengths do not wrap around")

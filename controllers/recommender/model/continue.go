@@ -57,9 +57,7 @@ func (c *Cluster) resume(w *Workload, name string, r *resumption, now time.Time)
 		}
 		switch {
 		case one != nil && p.group.governor() == w:
-			if one.aggregate == nil {
-				c.connect(p, one, now)
-			}
+			c.begin(p, one, now)
 			one.resume(e, restored)
 		case one != nil && one.windowEnd.Equal(e.windowEnd): // the workload that governs has given it
 			if e.counted && e.stored {
@@ -119,7 +117,7 @@ func (c *container) resume(e *resumed, restored *Aggregate) {
 	c.windowEnd, c.counted = e.windowEnd, c.counted || e.counted
 	if c.counted {
 		own.Add(float64(c.peak()), 1, c.windowEnd)
-		c.aggregate.inherited = true
+		c.aggregate.LastMemory = latest(c.aggregate.LastMemory, c.lastMemorySample)
 	}
 }
 

@@ -96,9 +96,7 @@ func names(workloads []*Workload) string {
 // lastSample is when any container of the group was sampled last.
 func (g *group) lastSample() (last time.Time) {
 	for _, a := range g.aggregates {
-		if a.LastSample.After(last) {
-			last = a.LastSample
-		}
+		last = latest(last, a.last())
 	}
 	return last
 }

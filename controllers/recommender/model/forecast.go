@@ -60,7 +60,10 @@ func (f *Forecast) After(steps int) *Aggregate {
 	for i := range f.memory {
 		f.addWindows(a, &f.memory[i], steps)
 	}
-	a.MemorySamples += steps * len(f.memory)
+	if f.HasMemory() {
+		a.LastMemory = f.At(steps)
+		a.MemorySamples += steps * len(f.memory)
+	}
 	return a
 }
 

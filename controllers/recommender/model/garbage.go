@@ -57,7 +57,7 @@ func (c *Cluster) CollectGarbage(now time.Time) {
 func (c *Cluster) collect(g *group, now time.Time) {
 	dropped := map[string]bool{}
 	for name, a := range g.aggregates {
-		if (a.Samples == 0 && !a.inherited && !g.feeds(name)) || a.expired(now) {
+		if (!a.known() && !g.feeds(name)) || a.expired(now) {
 			delete(g.aggregates, name)
 			g.touch(name)
 			dropped[name] = true

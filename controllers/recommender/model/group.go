@@ -114,7 +114,7 @@ func (w *Workload) enter(g *group) {
 func (w *Workload) regrouped(g *group) {
 	w.changed = true
 	for name, a := range g.aggregates {
-		if a.Samples > 0 {
+		if a.known() {
 			w.touch(name)
 		}
 	}

@@ -67,6 +67,14 @@ func (c *Cluster) connect(p *pod, one *container, now time.Time) {
 	one.aggregate = a
 }
 
+// begin connects a container whose aggregate has expired. Only a sample that is accepted does: an empty
+// history would be recommended the minimum.
+func (c *Cluster) begin(p *pod, one *container, now time.Time) {
+	if one.aggregate == nil {
+		c.connect(p, one, now)
+	}
+}
+
 // reconnect gives a container the aggregate of its group, which may be another one than before. If the
 // same workloads select both, the peak of the open memory window moves there, where a higher sample of
 // the window will take its place. Otherwise the window has no peak yet, as for another pod: those that do
@@ -83,7 +91,7 @@ func (c *Cluster) reconnect(p *pod, one *container, before *group, now time.Time
 	}
 	from.Memory.Subtract(float64(one.peak()), 1, one.windowEnd)
 	one.aggregate.Memory.Add(float64(one.peak()), 1, one.windowEnd)
-	one.aggregate.inherited = true
+	one.aggregate.LastMemory = latest(one.aggregate.LastMemory, one.lastMemorySample)
 	p.group.touch(one.name)
 }
 

@@ -48,6 +48,9 @@ func (w *Workload) resume(container string, all *Aggregate, now time.Time) *vpav
 	out := &vpav1.CheckpointResume{
 		WrittenAt: metav1.NewTime(now), CPUWeights: all.CPU.exact(), MemoryWeights: all.Memory.exact(), MemorySamples: all.MemorySamples,
 	}
+	if all.LastMemory.After(all.LastSample) {
+		out.LastMemorySample = vpav1.NewInstant(all.LastMemory)
+	}
 	var pods []vpav1.CheckpointPod
 	for _, g := range w.groups {
 		for _, p := range g.pods {
@@ -124,6 +127,9 @@ func (w *Workload) Resume(container string, from *vpav1.VerticalPodAutoscalerChe
 		return time.Time{}, fmt.Errorf("status.resume.memoryWeights: %w", err)
 	}
 	a.CPU, a.Memory, a.MemorySamples = cpu, memory, r.MemorySamples
+	if last := r.LastMemorySample.At(); !last.IsZero() {
+		a.LastMemory = last
+	}
 	if w.resuming == nil {
 		w.resuming = map[string]*resumption{}
 	}
@@ -146,6 +152,8 @@ func readResume(from *vpav1.VerticalPodAutoscalerCheckpointStatus, window facts.
 		return nil, until, fmt.Errorf("memorySamples is %d", r.MemorySamples)
 	case len(r.Pods) > maxResumedPods:
 		return nil, until, fmt.Errorf("pods are %d; there are at most %d", len(r.Pods), maxResumedPods)
+	case r.LastMemorySample.At().After(now.Add(window.ClockSkew)):
+		return nil, until, fmt.Errorf("lastMemorySample %s is in the future", stamp(r.LastMemorySample.At()))
 	case out.others.After(lastCPU):
 		return nil, until, fmt.Errorf("omittedCPUSample %s is later than status.lastSampleStart", stamp(out.others))
 	}

@@ -68,7 +68,7 @@ func (g *group) boundNames() {
 		return
 	}
 	slices.SortFunc(departed, func(a, b string) int {
-		return cmp.Or(g.aggregates[a].LastSample.Compare(g.aggregates[b].LastSample), strings.Compare(a, b))
+		return cmp.Or(g.aggregates[a].last().Compare(g.aggregates[b].last()), strings.Compare(a, b))
 	})
 	for _, name := range departed[:len(departed)-maxDeparted] {
 		delete(g.aggregates, name)
