@@ -22,6 +22,8 @@ const (
 	maxBody = 5 << 20
 	// firstRead is the buffer for a request of which nothing has arrived, in bytes.
 	firstRead = 8 << 10
+	// MaxConnections bounds the connected clients. An API server needs one for each review in flight.
+	MaxConnections = 1000
 	// queueWait is how long a review waits for a slot. Slots free up within milliseconds, or not soon.
 	queueWait = 100 * time.Millisecond
 )

@@ -107,12 +107,16 @@ func (h *health) handlers() map[string]http.Handler {
 
 // profiles serve what --profiling asks for, by path.
 func profiles() map[string]http.Handler {
+	// A profile takes as long as the request says.
+	at := func(serve http.HandlerFunc) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a test's writer may not have one
+			serve(w, r)
+		})
+	}
 	return map[string]http.Handler{
-		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
-		"/debug/pprof/profile": http.HandlerFunc(pprof.Profile),
-		"/debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
-		"/debug/pprof/trace":   http.HandlerFunc(pprof.Trace),
-		"/debug/pprof/cmdline": http.HandlerFunc(pprof.Cmdline),
+		"/debug/pprof/": at(pprof.Index), "/debug/pprof/profile": at(pprof.Profile), "/debug/pprof/symbol": at(pprof.Symbol),
+		"/debug/pprof/trace": at(pprof.Trace), "/debug/pprof/cmdline": at(pprof.Cmdline),
 	}
 }
 

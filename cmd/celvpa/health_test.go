@@ -21,6 +21,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/celvpa/celvpa/conformance/hang"
+	"github.com/celvpa/celvpa/controllers/listener"
 	"github.com/celvpa/celvpa/webhook"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
@@ -75,7 +76,7 @@ func TestTheWebhookServesUntilTheShutdownDelayIsOver(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, free.Close())
-	listener := &webhook.Listener{Address: free.Addr().String(), Stopping: h.stopping.Load, TLS: &tls.Config{GetCertificate: certs.GetCertificate}, Log: logr.Discard(),
+	listener := &listener.Server{Name: "webhook", Address: free.Addr().String(), MaxConnections: webhook.MaxConnections, Stopping: h.stopping.Load, TLS: &tls.Config{GetCertificate: certs.GetCertificate}, Log: logr.Discard(),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "reviewed") })}
 	ended := make(chan error, 1)
 	go func() { ended <- listener.Start(running) }()

@@ -29,9 +29,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/celvpa/celvpa/controllers/freshness"
 	"github.com/celvpa/celvpa/controllers/inspect"
+	"github.com/celvpa/celvpa/controllers/listener"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/oom"
 	"github.com/celvpa/celvpa/controllers/slim"
@@ -86,14 +88,10 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, targetOn
 	if o.namespace != "" {
 		cached.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
 	}
-	metrics, complete, err := p.metricsServer(o)
-	if err != nil {
-		return nil, err
-	}
 	p.manager, err = ctrl.NewManager(config, manager.Options{
 		Scheme:                        scheme,
 		Cache:                         cached,
-		Metrics:                       metrics,
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serveMetrics
 		LeaderElection:                o.leader.elect,
 		LeaderElectionID:              o.leader.resourceName,
 		LeaderElectionNamespace:       o.leader.resourceNamespace,
@@ -105,8 +103,8 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, targetOn
 	if err != nil {
 		return nil, fmt.Errorf("preparing: %w", err)
 	}
-	if err := complete(); err != nil {
-		return nil, fmt.Errorf("preparing --secure-metrics-address: %w", err)
+	if err := p.serveMetrics(o); err != nil {
+		return nil, err
 	}
 	scales := target.NewScales(p.manager.GetClient(), clock.RealClock{}, nil)
 	p.resolver = &target.Resolver{Client: p.manager.GetClient(), Scales: scales}
@@ -249,9 +247,10 @@ func (p *process) outdated() string {
 }
 
 // webhookServer adds an HTTPS server.
-func (p *process) webhookServer(host string, port int, config *tls.Config, handler http.Handler, log logr.Logger) (*webhook.Listener, error) {
+func (p *process) webhookServer(host string, port int, config *tls.Config, handler http.Handler, log logr.Logger) (*listener.Server, error) {
 	p.port = port
-	server := &webhook.Listener{Address: net.JoinHostPort(host, strconv.Itoa(port)), TLS: config, Handler: handler, Log: log, Stopping: p.stopping.Load}
+	server := &listener.Server{Name: "webhook", Address: net.JoinHostPort(host, strconv.Itoa(port)), TLS: config, Handler: handler, Log: log,
+		MaxConnections: webhook.MaxConnections, Stopping: p.stopping.Load}
 	return server, p.manager.Add(server)
 }
 

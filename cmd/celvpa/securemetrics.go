@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/celvpa/celvpa/controllers/apiauth"
+	"github.com/celvpa/celvpa/controllers/listener"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
@@ -81,41 +82,62 @@ func selfSigned(flag string, log logr.Logger) (manager.Runnable, getCertificate,
 
 type getCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-// metricsServer returns the options of a manager's server of metrics, and what to do when there is a manager: without
-// --secure-metrics-address all paths are on --address; with it, a server of its own has the health there.
-func (p *process) metricsServer(o *options) (metricsserver.Options, func() error, error) {
-	paths, s := p.handlers(), o.secureMetrics
-	if s.address == "" {
-		if o.profiling {
-			maps.Copy(paths, profiles())
-		}
-		return metricsserver.Options{BindAddress: o.address, ExtraHandlers: paths}, func() error { return nil }, nil
-	}
-	if err := s.check(); err != nil {
-		return metricsserver.Options{}, nil, err
-	}
-	log := ctrl.Log.WithName("metrics")
-	certificate, get, err := s.certificate(log)
-	if err != nil {
-		return metricsserver.Options{}, nil, err
-	}
-	guard := &apiauth.Guard{Access: apiauth.ToPath, Clock: clock.RealClock{}, Log: log}
-	options := metricsserver.Options{
-		BindAddress: s.address, SecureServing: true, TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = get }},
-		FilterProvider: func(*rest.Config, *http.Client) (metricsserver.Filter, error) {
-			return func(_ logr.Logger, next http.Handler) (http.Handler, error) { return guard.Wrap(next), nil }, nil
-		},
+const (
+	// metricsConnections bounds the clients of --address and --secure-metrics-address: some Prometheuses, and kubelets that probe.
+	metricsConnections = 100
+	// metricsTimeout bounds a scrape, and metricsAtOnce those in flight: a client that reads slowly keeps them in memory.
+	metricsTimeout = 10 * time.Second
+	metricsAtOnce  = 5
+)
+
+// paths are what --address and --secure-metrics-address serve: without the latter, all is on the former; with it, health alone.
+func (p *process) paths(o *options) (open, guarded map[string]http.Handler) {
+	open, guarded = p.handlers(), map[string]http.Handler{
+		"/metrics": promhttp.HandlerFor(registry.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: metricsAtOnce}),
 	}
 	if o.profiling {
-		options.ExtraHandlers = profiles()
+		maps.Copy(guarded, profiles())
 	}
+	if o.secureMetrics.address == "" {
+		maps.Copy(open, guarded)
+		guarded = nil
+	}
+	return open, guarded
+}
+
+// serveMetrics adds the servers of metrics and health to the manager.
+func (p *process) serveMetrics(o *options) error {
+	log, s := ctrl.Log.WithName("metrics"), o.secureMetrics
+	open, guarded := p.paths(o)
+	if err := p.serve("health and metrics endpoint", o.address, nil, open, log); err != nil || guarded == nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	certificate, get, err := s.certificate(log)
+	if err != nil {
+		return err
+	}
+	guard := &apiauth.Guard{Access: apiauth.ToPath, Clock: clock.RealClock{}, Log: log, Client: p.manager.GetClient()}
+	for path, handler := range guarded {
+		guarded[path] = guard.Wrap(handler)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: get}
+	return errors.Join(p.manager.Add(certificate), p.serve("metrics endpoint of --secure-metrics-address", s.address, config, guarded, log))
+}
+
+// serve adds a server that is there before the caches have synced.
+func (p *process) serve(name, address string, config *tls.Config, paths map[string]http.Handler, log logr.Logger) error {
 	mux := http.NewServeMux()
 	for path, handler := range paths {
 		mux.Handle(path, handler)
 	}
-	health := &manager.Server{Name: "health", Server: &http.Server{Addr: o.address, Handler: mux, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}}
-	return options, func() error {
-		guard.Client = p.manager.GetClient()
-		return errors.Join(p.manager.Add(certificate), p.manager.Add(health))
-	}, nil
+	server := &listener.Server{Name: name, Address: address, TLS: config, Handler: mux, Log: log, MaxConnections: metricsConnections, Interrupts: true,
+		AnswerTimeout: metricsTimeout}
+	early, err := server.BeforeCaches()
+	if err != nil {
+		return err
+	}
+	return p.manager.Add(early)
 }

@@ -7,9 +7,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"maps"
 	"math/big"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,21 +67,19 @@ func TestFilesOfSecureMetricsAreCheckedAtTheStart(t *testing.T) {
 
 func TestWhatEachAddressServes(t *testing.T) {
 	p := &process{health: newHealth(testclock.NewFakeClock(time.Now()))}
-	serves, _, err := p.metricsServer(&options{address: ":1", profiling: true})
-	require.NoError(t, err)
-	require.False(t, serves.SecureServing)
-	require.Equal(t, ":1", serves.BindAddress)
-	for _, path := range []string{"/readyz", "/healthz", "/health-check", "/debug/pprof/"} {
-		require.Contains(t, serves.ExtraHandlers, path)
-	}
+	names := func(paths map[string]http.Handler) []string { return slices.Sorted(maps.Keys(paths)) }
+	profiles := []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/profile", "/debug/pprof/symbol", "/debug/pprof/trace"}
+	health := []string{"/health-check", "/healthz", "/readyz"}
 
-	serves, _, err = p.metricsServer(&options{address: ":1", profiling: true, secureMetrics: secureMetrics{address: ":2"}})
-	require.NoError(t, err)
-	require.True(t, serves.SecureServing)
-	require.Equal(t, ":2", serves.BindAddress)
-	require.NotNil(t, serves.FilterProvider)
-	require.Contains(t, serves.ExtraHandlers, "/debug/pprof/", "profiles have secrets, too")
-	require.NotContains(t, serves.ExtraHandlers, "/readyz")
+	open, guarded := p.paths(&options{address: ":1"})
+	require.Equal(t, []string{"/health-check", "/healthz", "/metrics", "/readyz"}, names(open))
+	require.Empty(t, guarded)
+	open, guarded = p.paths(&options{address: ":1", profiling: true})
+	require.Equal(t, slices.Concat(profiles, []string{"/health-check", "/healthz", "/metrics", "/readyz"}), names(open))
+	require.Empty(t, guarded)
+	open, guarded = p.paths(&options{address: ":1", profiling: true, secureMetrics: secureMetrics{address: ":2"}})
+	require.Equal(t, health, names(open))
+	require.Equal(t, append(profiles, "/metrics"), names(guarded), "profiles have secrets, too")
 }
 
 func TestTheCertificateOfSecureMetricsIsOwnOrFromFiles(t *testing.T) {

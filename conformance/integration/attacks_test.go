@@ -32,8 +32,9 @@ const mostMemory = 512 << 20
 // attacked is an admission controller that only the test talks to.
 type attacked struct {
 	*harness.Process
-	address string // of its webhook
-	metrics string
+	address string   // of its webhook
+	health  string   // address without TLS
+	others  []string // addresses with TLS: of metrics and explanations
 	tls     *tls.Config
 }
 
@@ -45,14 +46,14 @@ func attackable(t *testing.T) *attacked {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(cert, certPEM, 0o600))
 	require.NoError(t, os.WriteFile(key, keyPEM, 0o600))
-	a := &attacked{}
-	a.address, err = harness.FreeAddress()
-	require.NoError(t, err)
-	a.metrics, err = harness.FreeAddress()
-	require.NoError(t, err)
+	a := &attacked{others: make([]string, 2)}
+	for _, address := range []*string{&a.address, &a.health, &a.others[0], &a.others[1]} {
+		*address, err = harness.FreeAddress()
+		require.NoError(t, err)
+	}
 	_, port, err := net.SplitHostPort(a.address)
 	require.NoError(t, err)
-	a.Process, err = harness.StartMeasured(filepath.Join(folder, "log"), program, "admission-controller", "--kubeconfig="+kubeconfig, "--address="+a.metrics, "--port="+port,
+	a.Process, err = harness.StartMeasured(filepath.Join(folder, "log"), program, "admission-controller", "--kubeconfig="+kubeconfig, "--address="+a.health, "--port="+port, "--secure-metrics-address="+a.others[0], "--explain-address="+a.others[1],
 		"--bind-address=127.0.0.1", "--register-webhook=false", "--client-ca-file="+cert, "--tls-cert-file="+cert, "--tls-private-key="+key, "--status-lease-name=attacked")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = a.Stop() })
@@ -231,6 +232,29 @@ func TestAttacks(t *testing.T) {
 				defer conn.Close()
 			}
 			a.holds(t)
+		})
+	})
+	// 600 connections with long headers to the port of metrics took 493 MiB, 1500 took 1.95 GB, and probes were not answered.
+	t.Run("headers without end, on every port", func(t *testing.T) {
+		a.during(t, func(t *testing.T) {
+			for _, header := range []string{"X-Long: " + strings.Repeat("a", 1<<20), strings.Repeat("a:\r\n", 200<<10)} {
+				for _, address := range append(a.others, a.address, a.health) {
+					for range 600 {
+						conn, err := net.Dial("tcp", address)
+						require.NoError(t, err)
+						defer conn.Close()
+						if address != a.health {
+							conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+						}
+						_ = conn.SetDeadline(time.Now().Add(time.Second))
+						_, _ = io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n"+header) // it may be cut off
+					}
+					probe, err := (&http.Client{Timeout: patience}).Get("http://" + a.health + "/healthz")
+					require.NoError(t, err)
+					require.NoError(t, probe.Body.Close())
+					require.Equal(t, http.StatusOK, probe.StatusCode)
+				}
+			}
 		})
 	})
 	// Each waited 250 ms in a slot for its owner; 1150 a second took all slots.

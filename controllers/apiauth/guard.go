@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,8 +21,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/celvpa/celvpa/controllers/notice"
 )
 
 const (
@@ -29,8 +28,14 @@ const (
 	// permission or a token that is revoked still works.
 	allowedFor = time.Minute
 	refusedFor = 10 * time.Second
-	// maxAnswers bounds the memory. When it is full it is cleared.
+	// maxAnswers bounds the answers yes and the answers no that are remembered. When no is full it is cleared: anybody can send any
+	// number of tokens. An answer yes that is outdated is kept for knownFor, because its reader comes back.
 	maxAnswers = 1000
+	knownFor   = time.Hour
+	// maxReviews bounds the readers about whom the API server is asked at the same time: those who were allowed before, and others.
+	maxReviews = 5
+	// logEvery is how often a failure is logged, whatever it says.
+	logEvery = time.Minute
 	// askTimeout bounds the time of the two requests together.
 	askTimeout = 10 * time.Second
 )
@@ -53,8 +58,10 @@ type Guard struct {
 	Log    logr.Logger
 
 	mu       sync.Mutex
-	answers  map[question]answer
-	failures notice.Board
+	yes, no  map[question]answer
+	asking   map[bool]int // reviews under way, of readers who were allowed before and of others
+	logged   time.Time    // the last failure that was
+	unlogged int          // failures since
 }
 
 // Access is what a reader must be allowed to do: the attributes of a resource, or those of a path.
@@ -108,6 +115,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		}
 		if a.code == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.Header().Set("Connection", "close") // a stranger keeps none
 		}
 		refuse(w, a.code, a.reason)
 	})
@@ -120,34 +128,89 @@ func (g *Guard) ask(r *http.Request) answer {
 		return answer{code: http.StatusUnauthorized, reason: "send a bearer token, " + g.tokenHint()}
 	}
 	q := question{token: sha256.Sum256([]byte(token)), access: g.Access(r)}
-	now := g.Clock.Now()
-	g.mu.Lock()
-	known, found := g.answers[q]
-	g.mu.Unlock()
-	if found && now.Before(known.until) {
+	known, done := g.recall(q)
+	if done == nil {
 		return known
 	}
+	defer done()
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
 	a, err := g.review(ctx, token, q.access)
 	if err != nil {
 		if r.Context().Err() == nil { // who asked is still there
-			g.failures.Report(g.Log, "checking who may read", err, "cannot check who may read; nobody may until this works")
+			g.failed(err)
 		}
 		return answer{code: http.StatusInternalServerError, reason: "cannot find out whether you may read this; the log says why"}
 	}
-	g.failures.Report(g.Log, "checking who may read", nil, "")
-	a.until = now.Add(refusedFor)
-	if a.code == http.StatusOK {
-		a.until = now.Add(allowedFor)
-	}
+	g.remember(q, a)
+	return a
+}
+
+// recall returns an answer from memory, or that too many ask. Otherwise done is not nil, and must be called when the API server has
+// been asked.
+func (g *Guard) recall(q question) (a answer, done func()) {
+	now := g.Clock.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.answers == nil || len(g.answers) >= maxAnswers {
-		g.answers = map[question]answer{}
+	yes, allowed := g.yes[q]
+	if allowed && now.Before(yes.until) {
+		return yes, nil
 	}
-	g.answers[q] = a
-	return a
+	if no, refused := g.no[q]; refused && now.Before(no.until) {
+		return no, nil
+	}
+	if g.asking[allowed] >= maxReviews {
+		return answer{code: http.StatusServiceUnavailable, reason: "too many who are not known ask at once; try again"}, nil
+	}
+	if g.asking == nil {
+		g.asking = map[bool]int{}
+	}
+	g.asking[allowed]++
+	return answer{}, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.asking[allowed]--
+	}
+}
+
+func (g *Guard) remember(q question, a answer) {
+	now := g.Clock.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.yes == nil {
+		g.yes, g.no = map[question]answer{}, map[question]answer{}
+	}
+	delete(g.yes, q)
+	if a.code != http.StatusOK {
+		if len(g.no) >= maxAnswers {
+			clear(g.no)
+		}
+		a.until = now.Add(refusedFor)
+		g.no[q] = a
+		return
+	}
+	delete(g.no, q)
+	if len(g.yes) >= maxAnswers {
+		maps.DeleteFunc(g.yes, func(_ question, old answer) bool { return now.Sub(old.until) >= knownFor })
+	}
+	if len(g.yes) >= maxAnswers {
+		clear(g.yes)
+	}
+	a.until = now.Add(allowedFor)
+	g.yes[q] = a
+}
+
+// failed logs that the API server cannot be asked, but not for each reader.
+func (g *Guard) failed(err error) {
+	now := g.Clock.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.logged.IsZero() && now.Sub(g.logged) < logEvery {
+		g.unlogged++
+		return
+	}
+	g.Log.Error(err, "cannot check who may read; access is denied until this works", "failuresNotLogged", g.unlogged)
+	g.logged, g.unlogged = now, 0
 }
 
 // token is the one that a request brings, empty without one.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/hang"
 )
 
 // server answers reviews: it knows the tokens "reader", who may get /metrics, and "nobody".
@@ -24,6 +27,7 @@ type server struct {
 	client.Writer
 	asked   int
 	failing error
+	held    chan struct{} // reviews of other tokens than reader wait for it; nil = none does
 	logs    []string
 	clock   *testclock.FakePassiveClock
 	guard   *Guard
@@ -36,6 +40,10 @@ func newServer() *server {
 }
 
 func (s *server) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	if review, is := object.(*authenticationv1.TokenReview); is && s.held != nil && review.Spec.Token != "reader" {
+		<-s.held
+		return errors.New("too late")
+	}
 	s.asked++
 	if s.failing != nil {
 		return s.failing
@@ -111,7 +119,34 @@ func TestAnswersAreRememberedForAWhile(t *testing.T) {
 	for i := range maxAnswers {
 		asks(fmt.Sprint("guess", i), 0)
 	}
-	require.LessOrEqual(t, len(s.guard.answers), maxAnswers)
+	require.LessOrEqual(t, len(s.guard.no), maxAnswers)
+	require.Zero(t, asks("reader", 0)+asks("reader", 0), "guesses do not displace it")
+}
+
+// TestStrangersDoNotKeepAReaderOut: 800 unknown tokens that hold up the API server had the reader refused once its answer was outdated.
+func TestStrangersDoNotKeepAReaderOut(t *testing.T) {
+	s := newServer()
+	code, _ := s.get("Bearer reader", "/metrics")
+	require.Equal(t, http.StatusOK, code)
+	s.clock.SetTime(s.clock.Now().Add(allowedFor))
+	s.held = make(chan struct{})
+	var strangers sync.WaitGroup
+	for i := range maxReviews {
+		strangers.Go(func() { s.get(fmt.Sprint("Bearer guess", i), "/metrics") })
+	}
+	hang.Until(t, func() bool {
+		s.guard.mu.Lock()
+		defer s.guard.mu.Unlock()
+		return s.guard.asking[false] == maxReviews
+	})
+	code, body := s.get("Bearer guess", "/metrics")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Equal(t, "too many who are not known ask at once; try again\n", body)
+	code, _ = s.get("Bearer reader", "/metrics")
+	require.Equal(t, http.StatusOK, code)
+	close(s.held)
+	strangers.Wait()
+	require.Zero(t, s.guard.asking[false]+s.guard.asking[true])
 }
 
 func TestNobodyReadsWhileTheAPIServerDoesNotAnswer(t *testing.T) {
@@ -127,7 +162,15 @@ func TestNobodyReadsWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	s.failing = nil
 	code, _ := s.get("Bearer reader", "/metrics")
 	require.Equal(t, http.StatusOK, code, "a failure is not remembered")
-	require.Contains(t, s.logs[1], "recovered")
+	for i := range 100 {
+		s.failing = fmt.Errorf("failure %c", 'a'+i%26)
+		s.get(fmt.Sprint("Bearer ", i), "/metrics")
+	}
+	require.Len(t, s.logs, 1, "whatever it says")
+	s.clock.SetTime(s.clock.Now().Add(logEvery))
+	s.get("Bearer other", "/metrics")
+	require.Len(t, s.logs, 2)
+	require.Contains(t, s.logs[1], `"failuresNotLogged"=101`)
 }
 
 // secretRecipe is a resource of which a reader may read the soup.

@@ -6,20 +6,15 @@ package inspect
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"log"
-	"net"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/net/netutil"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/listener"
 	"github.com/celvpa/celvpa/controllers/target"
 )
 
@@ -51,7 +46,8 @@ const (
 	maxAnswer = 8 << 20
 	// maxConnections bounds the connected clients. API servers are the usual ones.
 	maxConnections = 50
-	maxHeaderBytes = 32 << 10
+	// answerTimeout bounds a request and its answer.
+	answerTimeout = 30 * time.Second
 )
 
 // Source says what a component knows about a VPA. It may be called concurrently, and leaves the
@@ -85,40 +81,9 @@ func (s *Server) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends. It fails when the address is taken.
 func (s *Server) Start(ctx context.Context) error {
-	listener, err := net.Listen("tcp", s.Address)
-	if err != nil {
-		return fmt.Errorf("listening for explanations: %w", err)
+	server := &listener.Server{
+		Name: "explain endpoint", Address: s.Address, TLS: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.Certificate},
+		Handler: s.Handler(), Log: s.Log, MaxConnections: maxConnections, AnswerTimeout: answerTimeout,
 	}
-	server := &http.Server{
-		Handler: s.Handler(), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.Certificate}, MaxHeaderBytes: maxHeaderBytes,
-		ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second,
-		ErrorLog: log.New(lines{s.Log.V(1)}, "", 0), // port scanners fail handshakes all the time
-	}
-	server.Protocols = new(http.Protocols)
-	server.Protocols.SetHTTP1(true)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		<-ctx.Done()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeLimit)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			server.Close()
-		}
-	}()
-	s.Log.Info("explaining", "address", listener.Addr().String())
-	if err := server.ServeTLS(netutil.LimitListener(listener, maxConnections), "", ""); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving explanations on %s: %w", s.Address, err)
-	}
-	<-stopped
-	return nil
-}
-
-// lines writes the standard library's log to ours.
-type lines struct{ log logr.Logger }
-
-// Write implements io.Writer.
-func (l lines) Write(text []byte) (int, error) {
-	l.log.Info("HTTPS server", "detail", strings.TrimSpace(string(text)))
-	return len(text), nil
+	return server.Start(ctx)
 }

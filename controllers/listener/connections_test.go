@@ -1,4 +1,4 @@
-package webhook
+package listener
 
 import (
 	"context"
@@ -51,8 +51,8 @@ func TestConnectionsWithoutARequestKeepNoReviewOut(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url, c, _ := start(t, &Listener{TLS: &tls.Config{}, Handler: served, Log: logr.Discard(), clientIdle: time.Hour})
-			for range maxConnections {
+			url, c, _ := start(t, &Server{TLS: &tls.Config{}, Handler: served, Log: logr.Discard(), Idle: time.Hour})
+			for range testConnections {
 				conn := connect(t, strings.TrimPrefix(url, "https://"))
 				defer conn.Close()
 			}
@@ -90,7 +90,7 @@ func piped(t *testing.T) pipes {
 	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	l, p, done := &Listener{TLS: &tls.Config{GetCertificate: certs.GetCertificate}, Handler: http.NotFoundHandler(), Log: logr.Discard()}, make(pipes), make(chan error)
+	l, p, done := &Server{Name: "test", TLS: &tls.Config{GetCertificate: certs.GetCertificate}, Handler: http.NotFoundHandler(), Log: logr.Discard(), MaxConnections: 10}, make(pipes), make(chan error)
 	go func() { done <- l.serveOn(ctx, p) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
 	return p
@@ -147,19 +147,22 @@ func TestWhichConnectionMakesRoom(t *testing.T) {
 		state http.ConnState
 	}
 	for name, tt := range map[string]struct {
-		changes []change
-		closed  int // 0 = none
+		changes    []change
+		closed     int // 0 = none
+		interrupts bool
 	}{
-		"none while there is room":                           {[]change{{1, n}, {2, n}}, 0},
-		"the oldest that sent nothing":                       {[]change{{1, n}, {2, n}, {3, n}}, 1},
-		"one that sent nothing rather than an idle one":      {[]change{{1, n}, {1, a}, {1, i}, {2, n}, {3, n}}, 2},
-		"the one that is idle for longest":                   {[]change{{1, n}, {2, n}, {1, a}, {2, a}, {2, i}, {1, i}, {3, n}}, 2},
-		"no review in flight, and not the new one":           {[]change{{1, n}, {1, a}, {2, n}, {2, a}, {3, n}}, 0},
-		"the first of two that become idle while no room is": {[]change{{1, n}, {1, a}, {2, n}, {2, a}, {3, n}, {3, a}, {1, i}, {2, i}}, 1},
-		"none after one has ended":                           {[]change{{1, n}, {2, n}, {1, http.StateClosed}, {3, n}}, 0},
+		"none while there is room":                           {[]change{{1, n}, {2, n}}, 0, false},
+		"the oldest that sent nothing":                       {[]change{{1, n}, {2, n}, {3, n}}, 1, false},
+		"one that sent nothing rather than an idle one":      {[]change{{1, n}, {1, a}, {1, i}, {2, n}, {3, n}}, 2, false},
+		"the one that is idle for longest":                   {[]change{{1, n}, {2, n}, {1, a}, {2, a}, {2, i}, {1, i}, {3, n}}, 2, false},
+		"no review in flight, and not the new one":           {[]change{{1, n}, {1, a}, {2, n}, {2, a}, {3, n}}, 0, false},
+		"the first of two that become idle while no room is": {[]change{{1, n}, {1, a}, {2, n}, {2, a}, {3, n}, {3, a}, {1, i}, {2, i}}, 1, false},
+		"none after one has ended":                           {[]change{{1, n}, {2, n}, {1, http.StateClosed}, {3, n}}, 0, false},
+		"the request in flight for longest":                  {[]change{{1, n}, {2, n}, {2, a}, {1, a}, {3, n}}, 2, true},
+		"one that is idle rather than a request in flight":   {[]change{{1, n}, {1, a}, {2, n}, {2, a}, {2, i}, {3, n}}, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &connections{most: 3, open: map[net.Conn]connection{}}
+			c := &connections{most: 3, interrupts: tt.interrupts, open: map[net.Conn]connection{}}
 			conns := map[int]net.Conn{}
 			for of := 1; of <= 3; of++ {
 				conns[of], _ = net.Pipe()

@@ -1,17 +1,20 @@
-package webhook
+package listener
 
 import (
+	"cmp"
 	"crypto/tls"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 )
 
 // connections makes room for new connections. When the most are open, it closes one that has no request: the oldest that has never
 // sent one, which is where it stays if its client sends nothing or cannot complete the handshake, else the one that has been idle
-// for longest. A review in flight is not interrupted.
+// for longest. A request in flight is interrupted only where that is asked for: that of the connection which is busy for longest.
 type connections struct {
-	most int
+	most       int
+	interrupts bool
 
 	mu   sync.Mutex
 	last uint64 // number of the last change
@@ -49,15 +52,23 @@ func (c *connections) track(conn net.Conn, state http.ConnState) net.Conn {
 	}
 	var surplus net.Conn
 	for other, is := range c.open {
-		if other == conn || is.state == http.StateActive {
+		if other == conn || is.state == http.StateActive && !c.interrupts {
 			continue
 		}
-		if was := c.open[surplus]; surplus == nil || is.state < was.state || is.state == was.state && is.changed < was.changed {
+		if surplus == nil || is.before(c.open[surplus]) {
 			surplus = other
 		}
 	}
 	delete(c.open, surplus)
 	return beneath(surplus)
+}
+
+// before orders connections by what is lost when they are closed.
+func (c connection) before(other connection) bool {
+	rank := func(of connection) int {
+		return slices.Index([]http.ConnState{http.StateNew, http.StateIdle, http.StateActive}, of.state)
+	}
+	return cmp.Or(cmp.Compare(rank(c), rank(other)), cmp.Compare(c.changed, other.changed)) < 0
 }
 
 // beneath returns the connection below TLS. To close it waits for nobody, and says nothing to a client that does not listen.

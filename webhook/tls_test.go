@@ -22,21 +22,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/conformance/hang"
+	"github.com/celvpa/celvpa/controllers/listener"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 // listen runs a server over TLS until the test ends, and returns its URL, a client that trusts it and its end.
 func listen(t *testing.T, handler http.Handler, config *tls.Config) (url string, c *http.Client, stop func() error) {
 	t.Helper()
-	return start(t, &Listener{TLS: config, Handler: handler, Log: logr.Discard()})
+	return start(t, &listener.Server{TLS: config, Handler: handler, Log: logr.Discard()})
 }
 
 // start gives a listener a certificate and an address, and is listen otherwise.
-func start(t *testing.T, l *Listener) (url string, c *http.Client, stop func() error) {
+func start(t *testing.T, l *listener.Server) (url string, c *http.Client, stop func() error) {
 	t.Helper()
 	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
 	require.NoError(t, err)
-	l.TLS.GetCertificate, l.readTimeout = certs.GetCertificate, hang.Limit
+	l.Name, l.MaxConnections, l.TLS.GetCertificate, l.ReadTimeout = "webhook", MaxConnections, certs.GetCertificate, hang.Limit
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	l.Address = free.Addr().String()
@@ -57,7 +58,7 @@ func start(t *testing.T, l *Listener) (url string, c *http.Client, stop func() e
 	}
 }
 
-func notServing(l *Listener) error {
+func notServing(l *listener.Server) error {
 	if l.Started() == nil {
 		return errors.New("it says that it serves")
 	}
@@ -142,14 +143,6 @@ func TestAStopWaitsForReviewsInFlight(t *testing.T) {
 	close(release)
 	require.True(t, <-answered)
 	require.NoError(t, <-ended)
-}
-
-func TestATakenPortIsAnError(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer taken.Close()
-	l := &Listener{Address: taken.Addr().String(), TLS: &tls.Config{}, Log: logr.Discard()}
-	require.ErrorIs(t, l.Start(t.Context()), syscall.EADDRINUSE)
 }
 
 // TestOwnCertificatesRenewThemselves while nobody asks for them.
