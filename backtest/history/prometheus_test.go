@@ -46,7 +46,7 @@ func TestAHistoryIsReadInPiecesThatGrow(t *testing.T) {
 	for _, of := range s.answers {
 		require.Zero(t, of.from%of.step, "caches serve aligned times")
 	}
-	require.Equal(t, `max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{pod=~".+", container!="POD", container!=""}[5m]))`, s.answers[0].query)
+	require.Equal(t, `max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{pod=~".+", container!="POD", container!="", cpu=~"|total"}[5m]) or sum without (cpu) (rate(container_cpu_usage_seconds_total{pod=~".+", container!="POD", container!="", cpu!~"|total"}[5m])))`, s.answers[0].query)
 }
 
 func TestAPieceIsBoundedByItsSamples(t *testing.T) {

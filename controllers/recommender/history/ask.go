@@ -69,7 +69,7 @@ func (l *load) ask(ctx context.Context, query asked, of string) (prommodel.Value
 		value, warnings, err := query(attempt)
 		expired := attempt.Err() != nil
 		cancel()
-		lacks := partial(warnings)
+		lacks := Partial(warnings)
 		if got.isPartial() {
 			lacks = append(lacks, "isPartial is true")
 		}

@@ -146,19 +146,19 @@ func TestQueriesQuoteWhatTheyAreGiven(t *testing.T) {
 		namespace string
 		cpu       string
 	}{
-		"defaults": {cpu: `max by (namespace, pod_name, name) (rate(container_cpu_usage_seconds_total{job="kubernetes-cadvisor", pod_name=~".+", name!="POD", name!=""}[1h]))`},
+		"defaults": {cpu: `max by (namespace, pod_name, name) (rate(container_cpu_usage_seconds_total{job="kubernetes-cadvisor", pod_name=~".+", name!="POD", name!="", cpu=~"|total"}[1h]) or sum without (cpu) (rate(container_cpu_usage_seconds_total{job="kubernetes-cadvisor", pod_name=~".+", name!="POD", name!="", cpu!~"|total"}[1h])))`},
 		"no job, one namespace, today's labels": {
 			args:      []string{"--prometheus-cadvisor-job-name=", "--container-pod-name-label=pod", "--container-name-label=container", "--history-resolution=90s"},
 			namespace: "shop",
-			cpu:       `max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{pod=~".+", container!="POD", container!="", namespace="shop"}[1m30s]))`,
+			cpu:       `max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{pod=~".+", container!="POD", container!="", namespace="shop", cpu=~"|total"}[1m30s]) or sum without (cpu) (rate(container_cpu_usage_seconds_total{pod=~".+", container!="POD", container!="", namespace="shop", cpu!~"|total"}[1m30s])))`,
 		},
 		"a job that tries to break out": {
 			args: []string{`--prometheus-cadvisor-job-name=a"} or b{c="\` + "\n"},
-			cpu:  `max by (namespace, pod_name, name) (rate(container_cpu_usage_seconds_total{job="a\"} or b{c=\"\\\n", pod_name=~".+", name!="POD", name!=""}[1h]))`,
+			cpu:  `max by (namespace, pod_name, name) (rate(container_cpu_usage_seconds_total{job="a\"} or b{c=\"\\\n", pod_name=~".+", name!="POD", name!="", cpu=~"|total"}[1h]) or sum without (cpu) (rate(container_cpu_usage_seconds_total{job="a\"} or b{c=\"\\\n", pod_name=~".+", name!="POD", name!="", cpu!~"|total"}[1h])))`,
 		},
 		"names that only Prometheus 3 knows": {
 			args: []string{"--prometheus-cadvisor-job-name=", "--history-cpu-metric=container.cpu.time", "--container-pod-name-label=k8s.pod.name", "--container-name-label=k8s.container.name"},
-			cpu:  `max by (namespace, "k8s.pod.name", "k8s.container.name") (rate({"container.cpu.time", "k8s.pod.name"=~".+", "k8s.container.name"!="POD", "k8s.container.name"!=""}[1h]))`,
+			cpu:  `max by (namespace, "k8s.pod.name", "k8s.container.name") (rate({"container.cpu.time", "k8s.pod.name"=~".+", "k8s.container.name"!="POD", "k8s.container.name"!="", cpu=~"|total"}[1h]) or sum without (cpu) (rate({"container.cpu.time", "k8s.pod.name"=~".+", "k8s.container.name"!="POD", "k8s.container.name"!="", cpu!~"|total"}[1h])))`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,17 +20,25 @@ import (
 var conflictsTotal = metric.Counter("celvpa_recommender_history_conflicts_total",
 	"Containers whose series in Prometheus contradict each other (kind series), and reads of history that found series of several clusters (kind cluster).", "kind")
 
-// Times at which it is looked for conflicts. They are further apart than Prometheus's look-back of
-// five minutes, for which a series goes on after the container restarted on another node.
-const (
-	checkTimes  = 48
-	checkApart  = 10 * time.Minute
-	clusterName = "cluster" // what the label is called that distinguishes clusters, by convention
-)
+// ConflictLasts is how long series have to contradict each other at least. It is longer than
+// Prometheus's look-back of five minutes, for which a series goes on after the container restarted on
+// another node.
+const ConflictLasts = 10 * time.Minute
+
+// ClusterLabel is what the label is called that distinguishes clusters, by convention.
+const ClusterLabel = "cluster"
+
+const checkTimes = 48
 
 // ofOneRun are labels that change when a container restarts, and those that distinguish replicas
 // of a Prometheus, which agree but for the moment at which they scrape.
 var ofOneRun = []string{"id", "name", "image", "prometheus_replica", "replica", "__replica__", "rule_replica", "thanos_replica"}
+
+// OfOneRun reports whether a label differs between series that do not contradict each other.
+func OfOneRun(label string) bool { return slices.Contains(ofOneRun, label) }
+
+// Contradict reports whether two amounts of one time differ too much to be of one container.
+func Contradict(less, more int64) bool { return float64(more) > 1.1*float64(less) }
 
 // ofPlaces are labels that differ between clusters, and are no good to distinguish clusters.
 var ofPlaces = []string{"instance", "node", "host", "hostname", "kubernetes_io_hostname", "endpoint", "service", "uid"}
@@ -55,7 +63,7 @@ func (l *load) conflicts(ctx context.Context, from, to time.Time) string {
 		return ""
 	}
 	l.checking = true
-	span := promapi.Range{Start: from, End: to, Step: max(to.Sub(from)/checkTimes, checkApart).Truncate(time.Second)}
+	span := promapi.Range{Start: from, End: to, Step: max(to.Sub(from)/checkTimes, ConflictLasts).Truncate(time.Second)}
 	unnoted := load{Source: l.Source} // what is odd has been noted when it was read
 	var worst []sampled
 	found, span := l.check(ctx, l.config.checkQuery(), span)
@@ -75,7 +83,8 @@ func (l *load) conflicts(ctx context.Context, from, to time.Time) string {
 		return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.container, b.container))
 	})
 	at := time.UnixMilli(first.points[len(first.points)-1].at)
-	return conflictText(len(worst), first, l.differing(ctx, first, at))
+	one := Conflict{len(worst), first.pod, first.container, l.differing(ctx, first, at)}
+	return one.Text(byFlag(one.Labels...))
 }
 
 // check asks a query whose answer is only for a note, at fewer times if these are too many. A failure
@@ -102,16 +111,16 @@ func (l *load) check(ctx context.Context, query string, span promapi.Range) (pro
 // clusters looks for series of several clusters without a conflict: names of pods seldom are the same
 // in two clusters, and yet the pods of both would count for one workload.
 func (l *load) clusters(ctx context.Context, span promapi.Range) string {
-	if slices.Contains(l.config.Matchers.names(), clusterName) {
+	if slices.Contains(l.config.Matchers.names(), ClusterLabel) {
 		return ""
 	}
-	query := "count by (" + clusterName + ") (" + l.config.selector(l.config.MemoryMetric) + ")"
+	query := "count by (" + ClusterLabel + ") (" + l.config.selector(l.config.MemoryMetric) + ")"
 	at := map[prommodel.Time]int{}
 	values := map[string]bool{}
 	found, _ := l.check(ctx, query, span)
 	for _, stream := range found {
 		if stream != nil {
-			values[string(stream.Metric[clusterName])] = true
+			values[string(stream.Metric[ClusterLabel])] = true
 			for _, one := range stream.Values {
 				at[one.Timestamp]++
 			}
@@ -121,39 +130,52 @@ func (l *load) clusters(ctx context.Context, span promapi.Range) string {
 		return "" // one at a time: it may have been renamed
 	}
 	conflictsTotal.WithLabelValues("cluster").Inc()
-	one := differing{clusterName, slices.Sorted(maps.Keys(values))}
-	return fmt.Sprintf("usage is of several clusters: label %s; pods of all of them count. %s", one, one.choice())
+	one := Differing{ClusterLabel, slices.Sorted(maps.Keys(values))}
+	return SeveralClusters(one, byFlag(one))
 }
 
-// differing is a label that differs between series of one container, with its values, sorted.
-type differing struct {
-	label  string
-	values []string
+// Differing is a label that differs between series of one container, with its values, sorted.
+type Differing struct {
+	Label  string
+	Values []string
 }
 
 // String names the label and its first three values, for messages.
-func (d differing) String() string {
+func (d Differing) String() string {
 	const most = 3
 	var out []string
-	for _, value := range d.values[:min(most, len(d.values))] {
+	for _, value := range d.Values[:min(most, len(d.Values))] {
 		out = append(out, strconv.Quote(value))
 	}
 	more := ""
-	if len(d.values) > most {
-		more = fmt.Sprintf(" or %d more", len(d.values)-most)
+	if len(d.Values) > most {
+		more = fmt.Sprintf(" or %d more", len(d.Values)-most)
 	}
-	return d.label + " is " + strings.Join(out, " or ") + more
+	return d.Label + " is " + strings.Join(out, " or ") + more
 }
 
-// choice is the way out.
-func (d differing) choice() string {
-	value := d.values[len(d.values)-1] // the first may be empty
-	return fmt.Sprintf("Choose with a flag such as --prometheus-matchers='%s=%s'", labelTexts([]string{d.label}), strconv.Quote(value))
+// Matcher is one in PromQL that chooses between the series.
+func (d Differing) Matcher() string {
+	value := d.Values[len(d.Values)-1] // the first may be empty
+	return labelTexts([]string{d.Label}) + "=" + strconv.Quote(value)
+}
+
+// byFlag is the way out of a conflict for what is read from a server.
+func byFlag(labels ...Differing) string {
+	if len(labels) == 0 {
+		return "Choose with --prometheus-matchers"
+	}
+	return "Choose with a flag such as --prometheus-matchers='" + labels[0].Matcher() + "'"
+}
+
+// SeveralClusters says that usage is of several clusters, and the way out.
+func SeveralClusters(label Differing, choice string) string {
+	return fmt.Sprintf("usage is of several clusters: label %s; pods of all of them count. %s", label, choice)
 }
 
 // differing finds what differs between the series of a container at one time. Labels that are likely
 // to tell clusters apart come first.
-func (l *load) differing(ctx context.Context, of sampled, at time.Time) []differing {
+func (l *load) differing(ctx context.Context, of sampled, at time.Time) []Differing {
 	const what = "labels of series that contradict each other"
 	value, err := l.ask(ctx, l.at(l.config.selector(l.config.MemoryMetric, l.config.container(of.pod, of.container)...), at), what)
 	if err != nil {
@@ -161,55 +183,71 @@ func (l *load) differing(ctx context.Context, of sampled, at time.Time) []differ
 		return nil
 	}
 	vector, _ := value.(prommodel.Vector)
+	series := make([]map[string]string, len(vector))
+	for i, one := range vector {
+		series[i] = map[string]string{}
+		for label, value := range one.Metric {
+			series[i][string(label)] = string(value)
+		}
+	}
+	return Differences(series)
+}
+
+// Differences are the labels that differ between series. Those that are likely to tell clusters apart
+// come first.
+func Differences(series []map[string]string) (out []Differing) {
 	values := map[string]map[string]bool{}
-	for _, one := range vector {
-		for label := range one.Metric {
-			values[string(label)] = map[string]bool{}
+	for _, one := range series {
+		for label := range one {
+			values[label] = map[string]bool{}
 		}
 	}
 	for label, all := range values {
-		for _, one := range vector {
-			all[string(one.Metric[prommodel.LabelName(label)])] = true
+		for _, one := range series {
+			all[one[label]] = true
 		}
-	}
-	var out []differing
-	for label, all := range values {
-		if len(all) > 1 && !slices.Contains(ofOneRun, label) {
-			out = append(out, differing{label, slices.Sorted(maps.Keys(all))})
+		if len(all) > 1 && !OfOneRun(label) {
+			out = append(out, Differing{label, slices.Sorted(maps.Keys(all))})
 		}
 	}
 	rank := func(label string) int {
 		switch {
-		case strings.Contains(label, clusterName):
+		case strings.Contains(label, ClusterLabel):
 			return 0
 		case slices.Contains(ofPlaces, label):
 			return 2
 		}
 		return 1
 	}
-	slices.SortFunc(out, func(a, b differing) int {
-		return cmp.Or(cmp.Compare(rank(a.label), rank(b.label)), cmp.Compare(a.label, b.label))
+	slices.SortFunc(out, func(a, b Differing) int {
+		return cmp.Or(cmp.Compare(rank(a.Label), rank(b.Label)), cmp.Compare(a.Label, b.Label))
 	})
 	return out
 }
 
-// conflictText reads: "2 containers have series that contradict each other, e.g. app of pod shop/db-0:
-// label cluster is "a" or "b"; the largest amount of each time counts. Choose with …".
-func conflictText(containers int, of sampled, labels []differing) string {
+// Conflict is series of containers that contradict each other.
+type Conflict struct {
+	Containers int
+	Pod        model.PodID // of the first container
+	Container  string
+	Labels     []Differing // between its series
+}
+
+// Text reads: "2 containers have series that contradict each other, e.g. app of pod shop/db-0: label
+// cluster is "a" or "b"; the largest amount of each time counts." and the way out.
+func (c *Conflict) Text(choice string) string {
 	verb := "container has"
-	if containers > 1 {
+	if c.Containers > 1 {
 		verb = "containers have"
 	}
-	text := fmt.Sprintf("%d %s series that contradict each other, e.g. %s of pod %s/%s", containers, verb, of.container, of.pod.Namespace, of.pod.Name)
+	text := fmt.Sprintf("%d %s series that contradict each other, e.g. %s of pod %s/%s", c.Containers, verb, c.Container, c.Pod.Namespace, c.Pod.Name)
 	var other []string
-	choice := "Choose with --prometheus-matchers"
-	for i, one := range labels {
+	for i, one := range c.Labels {
 		if i == 0 {
 			text += ": label " + one.String()
-			choice = one.choice()
 			continue
 		}
-		other = append(other, one.label)
+		other = append(other, one.Label)
 	}
 	if len(other) > 0 {
 		text += " (" + strings.Join(other, ", ") + " differ, too)"

@@ -153,8 +153,8 @@ func reason(answer *promapi.Error) (promapi.ErrorType, string) {
 // has no stores.
 var whole = []string{"PromQL info", "PromQL warning", "No StoreAPIs matched"}
 
-// partial are the warnings that say that stores failed, and the answer lacks what they hold.
-func partial(warnings promapi.Warnings) (out []string) {
+// Partial are the warnings that say that stores failed, and the answer lacks what they hold.
+func Partial(warnings promapi.Warnings) (out []string) {
 	for _, text := range warnings {
 		if !slices.ContainsFunc(whole, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
 			out = append(out, text)

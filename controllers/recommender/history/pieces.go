@@ -185,7 +185,7 @@ func (p *reading) span(ctx context.Context, m *progress, span promapi.Range) err
 	value, err := p.ask(ctx, p.over(m.query, span), m.name)
 	matrix, ok := value.(prommodel.Matrix)
 	if err == nil && !ok {
-		err = &failure{class: refused, text: fmt.Sprintf("the answer to %s is %s and no matrix", m.query, kindOf(value))}
+		err = &failure{class: refused, text: fmt.Sprintf("the answer is %s and no matrix: %s", kindOf(value), m.query)}
 	}
 	of := classOf(err)
 	if of == slow {

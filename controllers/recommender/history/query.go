@@ -12,9 +12,20 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
-// cpuQuery asks for cores: the mean over one step of resolution.
+// coreLabel names the core that a series is of: a cAdvisor outside kubelets has one series for each.
+const coreLabel = "cpu"
+
+// OfCore reports whether a series with this value of label cpu is of one core, and not of all.
+func OfCore(value string) bool { return value != "" && value != "total" }
+
+// cpuQuery asks for cores: the mean over one step of resolution. The series of a container that only
+// differ in their core add up; others, such as those of replicas and of other jobs, are copies.
 func (c *Config) cpuQuery() string {
-	return c.of("max", "rate("+c.selector(c.CPUMetric)+"["+c.Resolution.String()+"])")
+	rate := func(cores labels.MatchType) string {
+		of := &labels.Matcher{Type: cores, Name: coreLabel, Value: "|total"}
+		return "rate(" + c.selector(c.CPUMetric, of) + "[" + c.Resolution.String() + "])"
+	}
+	return c.of("max", rate(labels.MatchRegexp)+" or sum without ("+coreLabel+") ("+rate(labels.MatchNotRegexp)+")")
 }
 
 // memoryQuery asks for bytes.
@@ -59,7 +70,7 @@ func (c *Config) selector(metric string, more ...*labels.Matcher) string {
 	if c.Namespace != "" {
 		match(labels.MatchEqual, c.ContainerNamespaceLabel, c.Namespace)
 	}
-	for _, m := range slices.Concat(c.Matchers, more) {
+	for _, m := range slices.Concat(more, c.Matchers) {
 		terms = append(terms, m.String())
 	}
 	return metric + "{" + strings.Join(terms, ", ") + "}"
