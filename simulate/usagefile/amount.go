@@ -13,6 +13,8 @@ const (
 	unit  = 0
 	milli = 3
 	nano  = 9
+
+	ofMilliseconds = 6 // to nanoseconds
 )
 
 // most is the largest valid amount, in milli-cores or bytes (UPSTREAM.md §2.9).
@@ -105,14 +107,30 @@ func splitExponent(text string) (digits string, exponent int, err error) {
 	return digits, sign * exponent, nil
 }
 
-// amount reads cores as milli-cores, or bytes.
-func amount(kind Kind, text string) (int64, error) {
-	scale, form := unit, "bytes, such as 1073741824"
+// scaleOf is that of amounts: CPU is in milli-cores.
+func scaleOf(kind Kind) int {
 	if kind == CPU {
-		scale, form = milli, "cores, such as 0.25"
+		return milli
+	}
+	return unit
+}
+
+// largest is the largest valid amount times 10^scale: that of a single core, in nano-cores, is lower.
+func largest(scale int) uint64 {
+	if scale == nano {
+		return math.MaxInt64
+	}
+	return most
+}
+
+// amount reads cores or bytes, times 10^scale.
+func amount(kind Kind, scale int, text string) (int64, error) {
+	form := "bytes, such as 1073741824"
+	if kind == CPU {
+		form = "cores, such as 0.25"
 	}
 	n, err := decimal(text, scale)
-	if err == nil && n > most {
+	if err == nil && uint64(n) > largest(scale) {
 		err = errHuge
 	}
 	if err != nil {
@@ -141,7 +159,12 @@ func nanoseconds(text string) (int64, error) {
 		}
 		return at.UnixNano(), nil
 	}
-	n, err := decimal(text, nano)
+	return instant(text, nano)
+}
+
+// instant reads a number of seconds, or of other parts of 10^scale nanoseconds, since 1970.
+func instant(text string, scale int) (int64, error) {
+	n, err := decimal(text, scale)
 	switch {
 	case errors.Is(err, errHuge):
 		return 0, fmt.Errorf("time %q is after 2262: write seconds since 1970, not thousandths", text)

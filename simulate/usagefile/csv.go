@@ -125,7 +125,7 @@ func (f *file) row(fields []string, at columns) error {
 	if of.Pod.Namespace == "" {
 		of.Pod.Namespace = defaultNamespace
 	}
-	n, err := amount(kind, cells[value])
+	n, err := amount(kind, scaleOf(kind), cells[value])
 	if err != nil {
 		return err
 	}

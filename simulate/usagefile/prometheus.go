@@ -9,14 +9,17 @@ import (
 	"io"
 	"math"
 	"math/bits"
-	"strings"
+	"slices"
 
+	"github.com/celvpa/celvpa/controllers/recommender/history"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
 type stream struct {
 	Metric map[string]string `json:"metric"`
 	Values []point           `json:"values"`
+
+	scale int // of times: nano for seconds, or ofMilliseconds
 }
 
 // point keeps time and value as text, so nothing is rounded.
@@ -35,9 +38,10 @@ func (p *point) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// prometheus reads one or more concatenated answers of the Prometheus HTTP API to range queries. It
-// holds one series at a time.
+// prometheus reads one or more concatenated answers of the Prometheus HTTP API to range queries, or the
+// lines of an export of VictoriaMetrics. It holds one series at a time, and what adds up.
 func (f *file) prometheus(in *bufio.Reader) error {
+	defer f.release()
 	for decoder := json.NewDecoder(in); f.full == nil; {
 		a := answer{file: f, decoder: decoder}
 		err := a.read()
@@ -48,14 +52,50 @@ func (f *file) prometheus(in *bufio.Reader) error {
 			return nil
 		case err != nil:
 			return fmt.Errorf("not a Prometheus answer to a range query: %w", err)
-		case a.status != "success":
-			return fmt.Errorf("a Prometheus answer with status %q: %s", a.status, a.fault)
-		case a.resultType != "matrix":
-			return fmt.Errorf("a Prometheus answer with a %s, not a matrix: ask /api/v1/query_range", a.resultType)
+		case a.isLine():
+			f.line(&a)
+			continue
 		}
+		if err := a.check(); err != nil {
+			return err
+		}
+		f.release()
+		f.says(&a)
 	}
 	return nil
 }
+
+// line reads a line of an export. Its parts add up with those of other lines.
+func (f *file) line(a *answer) {
+	s, err := a.series()
+	if err != nil {
+		f.skip(label(s.Metric), err)
+		return
+	}
+	f.stream(s)
+	if a.partial {
+		f.lacks = append(f.lacks, isPartial)
+	}
+}
+
+const isPartial = "isPartial is true"
+
+// says notes what an answer says about itself.
+func (f *file) says(a *answer) {
+	lacks := history.Partial(a.warnings)
+	for _, text := range a.warnings {
+		if !slices.Contains(lacks, text) {
+			f.warnings = append(f.warnings, text)
+		}
+	}
+	if a.partial {
+		lacks = append(lacks, isPartial)
+	}
+	f.lacks = append(f.lacks, lacks...)
+}
+
+// release takes what was held until the whole answer was known.
+func (f *file) release() { f.all.held.release(f.all.names.count, f.add) }
 
 // pause is cAdvisor's name for the container that holds a pod's network.
 const pause = "POD"
@@ -67,7 +107,11 @@ func (f *file) stream(s stream) {
 		return
 	}
 	of := Series{Pod: model.PodID{Namespace: s.Metric["namespace"], Name: s.Metric["pod"]}, Container: name}
-	kind, counter, err := measured(s.Metric)
+	m, err := measured(s.Metric)
+	if errors.Is(err, errNotUsage) {
+		f.notUsage(s.Metric["__name__"])
+		return
+	}
 	if err == nil && (of.Pod.Namespace == "" || of.Pod.Name == "" || of.Container == "") {
 		err = errors.New("it lacks a label: it needs namespace, pod and container")
 	}
@@ -75,52 +119,67 @@ func (f *file) stream(s stream) {
 		f.skip(label(s.Metric), fmt.Errorf("%w; values: %d", err, len(s.Values)))
 		return
 	}
-	of.Kind = kind
-	if counter {
-		f.counter(of, s)
+	of.Kind = m.kind
+	if m.second || ofCore(m, s.Metric) {
+		f.hold(of, m, s)
+		return
+	}
+	if !f.all.names.count(of, nameOf(s.Metric)) {
+		f.rows += len(s.Values) // which are read, and do not count
+		return
+	}
+	from := f.all.contradictions.of(of, s.Metric)
+	when := span{math.MaxInt64, math.MinInt64}
+	f.values(s, m, scaleOf(of.Kind), func(at, amount int64) {
+		f.add(of, at, amount)
+		from.add(at, amount)
+		when = span{min(when.first, at), max(when.last, at)}
+	})
+	if when.first <= when.last {
+		f.all.contradictions.inCluster(s.Metric, when)
+	}
+}
+
+// hold keeps a series until the whole answer is known.
+func (f *file) hold(of Series, m measure, s stream) {
+	var points []finePoint
+	scale := unit
+	if of.Kind == CPU {
+		scale = nano
+	}
+	f.values(s, m, scale, func(at, amount int64) { points = append(points, finePoint{at, amount}) })
+	if len(points) > 0 {
+		f.rows += len(points)
+		f.all.held.add(of, s.Metric, m.second, points)
+	}
+}
+
+// values gives the amounts of a series to add, in cores or bytes times 10^scale.
+func (f *file) values(s stream, m measure, scale int, add func(at, amount int64)) {
+	if m.counter {
+		f.counter(s, scale, add)
 		return
 	}
 	for _, p := range s.Values {
-		at, err := nanoseconds(p.at)
+		at, err := instant(p.at, s.scale)
 		var n int64
 		if err == nil {
-			n, err = amount(kind, p.value)
+			n, err = amount(m.kind, scale, p.value)
 		}
 		if err != nil {
 			f.skip(label(s.Metric)+" at "+p.at, err)
 			continue
 		}
-		f.add(of, at, n)
+		add(at, n)
 	}
 }
 
-// measured reads the kind from the label resource, else from the metric name. CPU metrics named
-// *_seconds_total are counters; others are in cores.
-func measured(metric map[string]string) (kind Kind, counter bool, err error) {
-	name := metric["__name__"]
-	if resource, labeled := metric["resource"]; labeled {
-		kind, known := kinds[resource]
-		if !known {
-			return 0, false, fmt.Errorf("its label resource is %q and not cpu, memory or oom", resource)
-		}
-		return kind, false, nil
-	}
-	switch {
-	case strings.Contains(name, "memory"):
-		return Memory, false, nil
-	case strings.Contains(name, "cpu"):
-		return CPU, strings.HasSuffix(name, "_seconds_total"), nil
-	}
-	return 0, false, errors.New("neither a label resource nor the name of its metric says what it is about; " +
-		`give rates one: label_replace(rate(…), "resource", "cpu", "", "")`)
-}
-
-// counter converts each interval of CPU seconds to milli-cores, at its end. Resets restart at 0.
-func (f *file) counter(of Series, s stream) {
+// counter converts each interval of CPU seconds to cores, at its end. Resets restart at 0.
+func (f *file) counter(s stream, scale int, add func(at, amount int64)) {
 	var last, lastAt int64
 	known := false
 	for _, p := range s.Values {
-		at, err := nanoseconds(p.at)
+		at, err := instant(p.at, s.scale)
 		var n int64
 		if err == nil {
 			if n, err = decimal(p.value, nano); err != nil {
@@ -139,8 +198,8 @@ func (f *file) counter(of Series, s stream) {
 			if used < 0 {
 				used = n
 			}
-			if rate, ok := perThousand(used, at-lastAt); ok {
-				f.add(of, at, rate)
+			if rate, ok := quotient(used, at-lastAt, scale); ok {
+				add(at, rate)
 			} else {
 				f.skip(label(s.Metric)+" at "+p.at, fmt.Errorf("value %q exceeds what can be used since the one before", p.value))
 			}
@@ -149,14 +208,14 @@ func (f *file) counter(of Series, s stream) {
 	}
 }
 
-// perThousand is 1000·a/b, truncated, for b > 0; ok is false on overflow.
-func perThousand(a, b int64) (_ int64, ok bool) {
-	high, low := bits.Mul64(uint64(a), 1000)
+// quotient is 10^scale·a/b, truncated, for b > 0; ok is false if it is more than any amount.
+func quotient(a, b int64, scale int) (_ int64, ok bool) {
+	high, low := bits.Mul64(uint64(a), uint64(math.Pow10(scale)))
 	if high >= uint64(b) {
 		return 0, false
 	}
 	n, _ := bits.Div64(high, low, uint64(b))
-	return int64(min(n, math.MaxInt64)), n <= most
+	return int64(min(n, math.MaxInt64)), n <= largest(scale)
 }
 
 // label names a series in messages.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"sort"
@@ -91,10 +92,11 @@ func Read(paths []string, stdin io.Reader) (u *Usage, notes []string, err error)
 // Each is Read for usage that may not fit into memory: it calls add with each amount, in the order
 // of the files, and the time in unix nanoseconds. An error of add ends the reading.
 func Each(paths []string, stdin io.Reader, add func(of Series, at, amount int64) error) (notes []string, err error) {
+	all := newReading(add)
 	var errs []error
 	fromStdin := false
 	for _, path := range paths {
-		f := &file{name: path, take: add}
+		f := &file{name: path, all: all}
 		switch {
 		case path != Stdin:
 			errs = append(errs, f.open(path))
@@ -109,24 +111,44 @@ func Each(paths []string, stdin io.Reader, add func(of Series, at, amount int64)
 			break
 		}
 	}
-	return notes, faults.Join(errs...)
+	return append(notes, all.notes()...), faults.Join(errs...)
 }
 
 // EachOf is Each for one file that is open already.
 func EachOf(name string, in io.Reader, add func(of Series, at, amount int64) error) (notes []string, err error) {
-	f := &file{name: name, take: add}
+	f := &file{name: name, all: newReading(add)}
 	err = f.read(in)
-	return f.notes(), err
+	return append(f.notes(), f.all.notes()...), err
 }
+
+// reading is what the files of one run have in common.
+type reading struct {
+	take           func(of Series, at, amount int64) error
+	names          names
+	held           held
+	contradictions contradictions
+}
+
+func newReading(take func(of Series, at, amount int64) error) *reading {
+	return &reading{
+		take: take, names: names{of: map[Series]string{}, lost: map[[2]string]*lostName{}}, held: held{},
+		contradictions: contradictions{sources: map[Series]map[string]*source{}, labels: map[string]string{}, clusters: map[string]map[string]*span{}},
+	}
+}
+
+func (r *reading) notes() []string { return append(r.names.notes(), r.contradictions.notes()...) }
 
 type file struct {
 	name string
-	take func(of Series, at, amount int64) error
+	all  *reading
 	full error // of take, which ended the reading
 	rows int   // usable rows
 	// empty: it was read to its end, and has no row, which is seldom what its user meant.
 	empty bool
 	skipped
+
+	lacks, warnings []string       // of answers
+	other           map[string]int // series by metric that is not usage
 }
 
 func (f *file) open(path string) error {
@@ -164,6 +186,9 @@ func (f *file) read(from io.Reader) error {
 	if len(beginning) == 0 && err != nil && !errors.Is(err, io.EOF) {
 		return f.unreadable(err)
 	}
+	if err := otherFormat(beginning); err != nil {
+		return f.unreadable(err)
+	}
 	read := f.csv
 	if text := bytes.TrimLeft(beginning, " \t\r\n"); len(text) > 0 && text[0] == '{' {
 		read = f.prometheus
@@ -174,16 +199,20 @@ func (f *file) read(from io.Reader) error {
 	if f.full != nil {
 		return f.full
 	}
+	var partial error
+	if len(f.lacks) > 0 {
+		partial = fmt.Errorf("usage from %s is incomplete: the server could not read all of it (%s); ask it again", f.name, f.lacks[0])
+	}
 	if f.rows == 0 && f.count > 0 {
-		return fmt.Errorf("usage from %s: none of its rows can be used", f.name)
+		return faults.Join(partial, fmt.Errorf("usage from %s: none of its rows can be used", f.name))
 	}
 	f.empty = f.rows == 0
-	return nil
+	return partial
 }
 
 func (f *file) add(of Series, at, amount int64) {
 	if f.full == nil {
-		f.full = f.take(of, at, amount)
+		f.full = f.all.take(of, at, amount)
 	}
 	f.rows++
 }
@@ -200,10 +229,7 @@ func (u *Usage) add(of Series, at, amount int64) {
 
 func (u *Usage) sort() {
 	before := slices.Clone(u.Series)
-	slices.SortFunc(u.Series, func(a, b Series) int {
-		return cmp.Or(strings.Compare(a.Pod.Namespace, b.Pod.Namespace), strings.Compare(a.Pod.Name, b.Pod.Name),
-			strings.Compare(a.Container, b.Container), cmp.Compare(a.Kind, b.Kind))
-	})
+	slices.SortFunc(u.Series, compare)
 	for i, one := range u.Series {
 		u.index[one] = int32(i)
 	}
@@ -232,12 +258,40 @@ func (f *file) skip(where string, reason error) {
 	}
 }
 
+// notUsage notes a series of a metric that does not count.
+func (f *file) notUsage(metric string) {
+	if f.other == nil {
+		f.other = map[string]int{}
+	}
+	f.other[metric]++
+	f.count++
+}
+
+// mostOther is how many metrics a note names.
+const mostOther = 5
+
 func (f *file) notes() []string {
 	if f.empty {
 		return []string{f.name + " holds no usage of containers"}
 	}
-	if more := f.count - len(f.listed); more > 0 {
-		return append(f.listed, fmt.Sprintf("%s: %d more rows are left out", f.name, more))
+	out := f.listed
+	left := f.count - len(f.listed)
+	if len(f.other) > 0 {
+		var list []string
+		for _, name := range slices.Sorted(maps.Keys(f.other)) {
+			left -= f.other[name]
+			list = append(list, fmt.Sprintf("%s (%d series)", name, f.other[name]))
+		}
+		if more := len(list) - mostOther; more > 0 {
+			list = append(list[:mostOther], fmt.Sprintf("%d more", more))
+		}
+		out = append(out, fmt.Sprintf("%s: metrics that are not usage are left out: %s; %s", f.name, strings.Join(list, ", "), usageText))
 	}
-	return f.listed
+	if left > 0 {
+		out = append(out, fmt.Sprintf("%s: %d more rows are left out", f.name, left))
+	}
+	if len(f.warnings) > 0 {
+		out = append(out, fmt.Sprintf("%s: Prometheus warns of the query: %s", f.name, f.warnings[0]))
+	}
+	return out
 }

@@ -158,6 +158,8 @@ func TestUnreadableFilesAreReported(t *testing.T) {
 		`{"status":"success","data":[]}`:                                       "not a Prometheus answer to a range query: [ where { should be",
 		`{"status":"success"`:                                                  "not a Prometheus answer to a range query: unexpected EOF",
 		`{"status":`:                                                           "not a Prometheus answer to a range query: unexpected EOF",
+		`{"kind":"PodMetricsList","items":[]}`:                                 "an object of Kubernetes of kind PodMetricsList, and not usage over time",
+		`{"some":"JSON"}`:                                                      "JSON that is neither an answer of Prometheus to a range query nor an export of VictoriaMetrics",
 		"\x1f\x8bnonsense":                                                     "cannot read usage from standard input: gzip: invalid header",
 	} {
 		_, _, err := read(text)
@@ -169,6 +171,77 @@ func TestUnreadableFilesAreReported(t *testing.T) {
 	}
 	_, _, err := Read([]string{"missing.csv", Stdin, Stdin}, strings.NewReader(""))
 	require.EqualError(t, err, "cannot read usage from missing.csv: no such file or directory\nusage: standard input is named twice; it can be read once")
+}
+
+// TestWhatUsersHaveInPlaceOfUsageIsNamed: it was read as CSV, with a complaint about columns for each line.
+func TestWhatUsersHaveInPlaceOfUsageIsNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"# HELP container_cpu_usage_seconds_total Cumulative cpu time.\n# TYPE container_cpu_usage_seconds_total counter\n": "it is the text of one scrape",
+		"\ncontainer_memory_working_set_bytes{container=\"a\",pod=\"p, q\"} 7 1769853600000\n":                              "it is the text of one scrape",
+		"up 1\n": "it is the text of one scrape",
+		"NAMESPACE   NAME    CPU(cores)   MEMORY(bytes)\nshop        api-1   12m          340Mi\n": "it is the output of kubectl top",
+		"POD     NAME   CPU(cores)   MEMORY(bytes)\n":                                              "it is the output of kubectl top",
+		"shop   api-1   api   12m   340Mi\n":                                                       "it is the output of kubectl top",
+		"<!DOCTYPE html>\n<html><title>Log in</title></html>":                                      "it is an HTML page, such as that of a login",
+		"  <html>":                     "it is an HTML page, such as that of a login",
+		"\xff\xfet\x00i\x00m\x00e\x00": "it is UTF-16, as PowerShell writes it",
+		`[{"metric":{}}]`:              "it is a JSON list",
+		"apiVersion: v1\nkind: Pod\n":  "it is a manifest: give it with -f",
+	} {
+		u, notes, err := read(text)
+		require.ErrorContains(t, err, "cannot read usage from standard input: "+want)
+		require.Empty(t, notes)
+		require.Empty(t, u.Rows)
+	}
+}
+
+func TestExportsOfVictoriaMetricsAreRead(t *testing.T) {
+	line := func(metric, values, timestamps string) string {
+		return fmt.Sprintf(`{"metric":{%s,"namespace":"ns","pod":"p","container":"a"},"values":[%s],"timestamps":[%s]}`+"\n", metric, values, timestamps)
+	}
+	u, notes, err := read(line(`"__name__":"container_memory_working_set_bytes"`, `7,8.1e1,null`, `5000,6500,7000`) +
+		line(`"__name__":"container_cpu_usage_seconds_total","cpu":"cpu00"`, `100,105,null,110`, `10000,20000,25000,30000`) +
+		line(`"__name__":"container_cpu_usage_seconds_total","cpu":"cpu01"`, `100,105,1`, `10000,20000,30000`) +
+		line(`"__name__":"container_spec_cpu_quota"`, `7`, `5000`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"5 ns/p a memory 7", "6 ns/p a memory 81", "20 ns/p a cpu 1000", "30 ns/p a cpu 600"}, listed(u))
+	require.Len(t, notes, 1)
+	require.Contains(t, notes[0], "container_spec_cpu_quota (1 series)")
+
+	u, notes, err = read(line(`"__name__":"container_memory_working_set_bytes"`, `7,"Infinity"`, `5000,6000`) + line(`"resource":"cpu"`, `1,2`, `5000`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"5 ns/p a memory 7"}, listed(u))
+	require.Equal(t, []string{
+		`standard input:container_memory_working_set_bytes{namespace="ns", pod="p", container="a"} at 6000: value "Infinity" is not a number; it is in bytes, such as 1073741824; this row is left out`,
+		`standard input:{namespace="ns", pod="p", container="a"}: it has 2 values and 1 timestamps; this row is left out`,
+	}, notes)
+
+	u, _, err = read(line(`"resource":"cpu"`, `1`, `5000`) + `{"metric":{"resource":"cpu","namespace":`)
+	require.ErrorContains(t, err, "unexpected EOF")
+	require.Len(t, u.Rows, 1, "what came before the end counts")
+}
+
+// TestAnswersThatLackSomethingAreNamed: as they are for a server.
+func TestAnswersThatLackSomethingAreNamed(t *testing.T) {
+	whole := prometheus(`{"metric":{"resource":"cpu","namespace":"ns","pod":"p","container":"a"},"values":[[5,"1"]]}`)
+	for says, want := range map[string]string{
+		`"isPartial":true`:  "usage from standard input is incomplete: the server could not read all of it (isPartial is true); ask it again",
+		`"isPartial":false`: "",
+		`"warnings":["receive series from Addr: store-2:10901: rpc error: code = Unavailable"]`: "usage from standard input is incomplete: the server could not read all of it (receive series from Addr: store-2:10901: rpc error: code = Unavailable); ask it again",
+		`"infos":["PromQL info: metric might not be a counter"]`:                                "",
+	} {
+		u, notes, err := read(strings.Replace(whole, "{", "{"+says+",", 1))
+		require.Len(t, u.Rows, 1)
+		require.Empty(t, notes)
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, want)
+	}
+	_, notes, err := read(strings.Replace(whole, "{", `{"warnings":["PromQL warning: this is odd"],`, 1))
+	require.NoError(t, err)
+	require.Equal(t, []string{"standard input: Prometheus warns of the query: PromQL warning: this is odd"}, notes)
 }
 
 func TestCompressedFilesAreRead(t *testing.T) {
@@ -195,6 +268,7 @@ func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"", "timestamp,namespace,pod,container,resource,value\n5,ns,p,a,cpu,0.1\n", "5,\"n\"s,p\n,,,,,\n", prometheus(`{"metric":{"__name__":"cpu_seconds_total","namespace":"a","pod":"b","container":"c"},"values":[[1,"2"],[2,"1"],[3,"Inf"]]}`),
 		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":null,"values":[[1e400,"2"]]}]}}{`, "\x1f\x8b",
+		`{"metric":{"__name__":"container_cpu_usage_seconds_total","cpu":"0","namespace":"a","pod":"b","container":"c"},"values":[1,2,null],"timestamps":[1000,2000,3000]}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -208,7 +282,7 @@ func FuzzRead(f *testing.F) {
 			require.LessOrEqual(t, row.Amount, int64(most))
 			require.NotEmpty(t, u.Series[row.Series].Pod.Name)
 		}
-		require.LessOrEqual(t, len(notes), maxSkipped+1)
+		require.LessOrEqual(t, len(notes), maxSkipped+4+mostPairs)
 	})
 }
 
