@@ -86,6 +86,7 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 		return nil, cluster.Notes(), faults.Join(unusable, err)
 	}
 	b.candidates = append([]Candidate{{Name: Manifest}, {Name: Hindsight, perfect: hindsight}}, candidates...)
+	b.guard()
 	b.plan()
 	if o.Watch != nil {
 		b.passed = func(cycles int64) { o.Watch(b.done.Add(cycles), b.total) }
@@ -94,7 +95,7 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 	if ctx.Err() != nil {
 		return nil, cluster.Notes(), ctx.Err()
 	}
-	notes := slices.Concat(cluster.Notes(), b.stage.notes, b.short())
+	notes := slices.Concat(cluster.Notes(), b.stage.notes, b.short(), b.excess())
 	return b.report(), append(notes, b.notes()...), faults.Join(unusable, err)
 }
 

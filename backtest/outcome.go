@@ -24,6 +24,11 @@ type containerOutcome struct {
 }
 
 func (r *replay) outcome() *outcome {
+	if r.state != nil {
+		if text := r.state.TakeExcess().String(); text != "" { // of a policy that accepts less than the others
+			r.note("%s", text)
+		}
+	}
 	out := &outcome{notes: r.notes}
 	for i := range r.in.workloads {
 		w := workloadOutcome{whole: r.whole[i]}

@@ -23,7 +23,7 @@ func (b *bench) report() *Report {
 	out := &Report{
 		Window:   Window{From: clock(b.from), To: clock(b.to), Seconds: (b.to - b.from) / int64(time.Second)},
 		Prices:   b.options.Prices,
-		Modelled: slices.Concat(b.short(), []string{b.resolution()}, modelled),
+		Modelled: slices.Concat(b.short(), b.excess(), []string{b.resolution()}, modelled),
 	}
 	for c := range b.candidates {
 		out.Policies = append(out.Policies, b.policy(c))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/celvpa/celvpa/backtest/history"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate"
@@ -24,6 +25,7 @@ type shard struct {
 	workloads []*simulate.StagedWorkload
 	budgets   []budget
 	slots     []slot
+	excess    model.Excess // of the usage that was read
 }
 
 // slot is a pod of the history. Evictions replace the pod that is in it; its usage goes on.
@@ -38,7 +40,8 @@ type slot struct {
 type demand struct {
 	name              string
 	cpu, memory, ooms []history.Point
-	series            [3]int // in the store, by usagefile.Kind; -1 = none
+	series            [3]int       // in the store, by usagefile.Kind; -1 = none
+	window            facts.Window // says which samples count at all
 }
 
 // budget is a PodDisruptionBudget.
@@ -186,7 +189,7 @@ func hasContainer(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }
 
-// read reads the usage of a shard; forget drops it.
+// read reads the usage of a shard, without what no policy and no measure is to see; forget drops it.
 func (s *shard) read(store *history.Store) error {
 	for i := range s.slots {
 		for j := range s.slots[i].containers {
@@ -199,6 +202,7 @@ func (s *shard) read(store *history.Store) error {
 				if *into, err = store.Read(d.series[kind], nil); err != nil {
 					return err
 				}
+				*into = s.plausible(*into, s.slots[i].staged.ID, d, kind)
 			}
 		}
 	}

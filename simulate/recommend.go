@@ -137,6 +137,9 @@ func (r *recommendation) feed(usage *usagefile.Usage) {
 		}
 	}
 	flush()
+	if text := r.state.TakeExcess().String(); text != "" {
+		r.note("%s", text)
+	}
 	for _, why := range []struct {
 		taken model.Taken
 		text  string

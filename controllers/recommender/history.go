@@ -31,7 +31,14 @@ func (r *Recommender) loadHistory(ctx context.Context, existing map[model.Worklo
 			r.Log.Error(err, "history incomplete; continuing with what was loaded")
 		}
 		known := r.historyLabels(ctx)
-		r.using(func() { r.addHistory(pods, known, now) })
+		var excess model.Excess
+		r.using(func() {
+			r.addHistory(pods, known, now)
+			excess = r.TakeExcess()
+		})
+		if text := excess.String(); text != "" {
+			r.Log.Info("history has unusable samples", "detail", text)
+		}
 		r.Log.Info("history loaded", "pods", len(pods))
 		return true
 	}

@@ -242,12 +242,14 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 	r.notices.Report(r.Log, "reading usage", err, "usage incomplete")
 	now := r.Clock.Now()
 	var taken [2][]int
+	var excess model.Excess
 	r.using(func() {
 		r.cluster.Unread = r.Checkpoints != nil && r.History == nil && !r.read()
 		taken = r.Add(samples, now)
+		excess = r.TakeExcess()
 		r.sampled = r.sampled || (err == nil || len(samples) > 0) && !onlyOfTheFuture(taken)
 	})
-	r.reportRefused(taken)
+	r.reportRefused(taken, excess)
 	r.loadAhead()
 	if r.OOMs != nil && r.loaded { // history says which OOMs were counted
 		for _, o := range r.OOMs() {
@@ -271,15 +273,18 @@ func onlyOfTheFuture(taken [2][]int) bool {
 
 // reportRefused counts samples by outcome, and logs once when the source starts to return unusable
 // ones.
-func (r *Recommender) reportRefused(taken [2][]int) {
+func (r *Recommender) reportRefused(taken [2][]int, excess model.Excess) {
 	for resource, counts := range taken {
 		for outcome, n := range counts {
 			samplesTotal.WithLabelValues(model.Resource(resource).String(), model.Outcomes[outcome]).Add(float64(n))
 		}
 		for _, bad := range []model.Taken{model.Negative, model.Future, model.Implausible} {
 			if counts[bad] > 0 && (r.refused[resource] == nil || r.refused[resource][bad] == 0) {
-				r.Log.Info("metrics source returned unusable samples; see metric celvpa_recommender_samples_total",
-					"resource", model.Resource(resource).String(), "what", bad.String(), "samples", counts[bad])
+				about := []any{"resource", model.Resource(resource).String(), "what", bad.String(), "samples", counts[bad]}
+				if bad == model.Implausible {
+					about = append(about, "detail", excess.String())
+				}
+				r.Log.Info("metrics source returned unusable samples; see metric celvpa_recommender_samples_total", about...)
 			}
 		}
 		r.refused[resource] = counts

@@ -260,6 +260,9 @@ func (s *State) Add(samples []model.Sample, now time.Time) (taken [2][]int) {
 	return taken
 }
 
+// TakeExcess returns the samples and OOM kills since the last call that are more than the rules accept.
+func (s *State) TakeExcess() model.Excess { return s.cluster.TakeExcess() }
+
 func (s *State) log(w *Workload) logr.Logger {
 	return s.logger.WithValues("namespace", w.VPA.Namespace, "vpa", w.VPA.Name)
 }

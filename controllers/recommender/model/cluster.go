@@ -19,6 +19,8 @@ type Cluster struct {
 	namespaces map[string]*namespace
 	newest     time.Time // of all samples that were accepted
 
+	excess Excess
+
 	// Unread: checkpoints are read later. The first CPU sample of each container may be in them, so
 	// Continue adds it.
 	Unread bool
@@ -191,12 +193,8 @@ func (c *Cluster) AddSample(s Sample, now time.Time) Taken {
 	if one == nil {
 		return taken
 	}
-	window := c.windowOf(p, one)
-	most := window.MaxMemory
-	if s.Resource == CPU {
-		most = window.MaxCPU
-	}
-	if most > 0 && s.Amount > most {
+	if most, ok := Plausible(c.windowOf(p, one), s.Resource, s.Amount); !ok {
+		c.excess.Add(s, most)
 		return Implausible
 	}
 	if taken = one.judgeSample(s); taken != Accepted {
@@ -232,9 +230,13 @@ func (c *Cluster) AddOOM(o OOM, now time.Time, bump func(w *Workload, reported, 
 	if one.judge(o.At); one.aggregate.known() {
 		p.group.touch(o.Container)
 	}
-	interval := c.windowOf(p, one).Interval
-	if one.tooOld(o.At, interval) || (o.Late && now.Sub(o.At) >= interval) {
+	window := c.windowOf(p, one)
+	if one.tooOld(o.At, window.Interval) || (o.Late && now.Sub(o.At) >= window.Interval) {
 		return Old
+	}
+	if most, ok := Plausible(window, Memory, o.Memory); !ok {
+		c.excess.Add(Sample{Pod: o.Pod, Container: o.Container, Resource: Memory, Amount: o.Memory, At: o.At}, most)
+		return Implausible
 	}
 	bytes, ok := bump(p.group.governor(), o.Memory, one.memoryPeak)
 	switch {

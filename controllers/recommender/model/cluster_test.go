@@ -89,6 +89,12 @@ func TestRulesSayHowLargeASampleMayBe(t *testing.T) {
 	require.Equal(t, Accepted, c.AddSample(memoryAt(id, "a", 3<<30, 0), day))
 	require.Equal(t, Implausible, c.AddSample(memoryAt(id, "a", 3<<30+1, time.Minute), day.Add(time.Hour)))
 	require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 1, time.Minute), day.Add(time.Hour)), "they do not make others old")
+
+	require.Equal(t, Implausible, c.AddOOM(OOM{Pod: id, Container: "a", Memory: 4 << 30, At: day.Add(2 * time.Minute)}, day.Add(time.Hour), nil), "kills are no exception")
+	require.Equal(t, Implausible, c.AddSample(memoryAt(id, "a", 8<<30, 30*time.Second), day.Add(time.Hour)))
+	require.Equal(t, "4 samples left out as implausible (rule set plausible-usage, --max-usage-cpu and --max-usage-memory): the first is 8Gi memory of container a of pod "+id.Namespace+"/p at "+
+		day.Add(30*time.Second).Format(time.RFC3339)+", where at most 3Gi is accepted", c.TakeExcess().String())
+	require.Empty(t, c.TakeExcess().String(), "once")
 }
 
 func TestAViewFollowsLabelsAndOutlivesPods(t *testing.T) {
