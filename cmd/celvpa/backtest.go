@@ -46,8 +46,8 @@ known in advance. docs/backtest.md defines the measures, and says what is modell
 Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
 --kubeconfig, --context, -n, -A and --as say. It only gets and lists. Recommendations in the manifests do not count.
 
-SOURCE is a file as celvpa recommend --usage reads it: CSV or Prometheus's JSON answer to a range query, compressed or not; -
-is standard input. A file may be larger than memory. SOURCE may also be what celvpa snapshot wrote, whose objects -f then
+SOURCE is a file as celvpa recommend --usage reads it: CSV, Prometheus's JSON answer to a range query, or an export of
+VictoriaMetrics, compressed or not; - is standard input. A file may be larger than memory. SOURCE may also be what celvpa snapshot wrote, whose objects -f then
 replaces and adds to, or the URL of a Prometheus, a Thanos or a Mimir. Which usage belongs to which workload is decided as by
 celvpa recommend.
 

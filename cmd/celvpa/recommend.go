@@ -37,11 +37,13 @@ PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any de
 and pods in the manifests decide which usage belongs to which VerticalPodAutoscaler. RuleOverlays apply as in a cluster.
 Objects without a namespace are in namespace default.
 
-FILE is CSV with the columns timestamp,namespace,pod,container,resource,value, or Prometheus's JSON answer to a range query;
-either may be compressed with gzip. - is standard input. Times are RFC 3339 or Unix seconds. resource is cpu in cores, memory
-in bytes, or oom: the container was OOM-killed while it used that many bytes. Prometheus series need the labels namespace,
-pod and container. Their label resource, or else the metric's name, says what they measure;
-container_cpu_usage_seconds_total is converted to rates. A note names each row that cannot be used.
+FILE is CSV with the columns timestamp,namespace,pod,container,resource,value, Prometheus's JSON answer to a range query, or
+the JSON lines that VictoriaMetrics exports; each may be compressed with gzip. - is standard input. Times are RFC 3339 or Unix
+seconds. resource is cpu in cores, memory in bytes, or oom: the container was OOM-killed while it used that many bytes.
+Prometheus series need the labels namespace, pod and container. Their label resource says what they measure, or else the
+metric: container_cpu_usage_seconds_total, which is converted to rates, container_memory_working_set_bytes, or a recording
+rule of these. Series of single cores (label cpu) are added up. A note names each row that cannot be used, and each metric
+that is not usage.
 
 A pod that only the usage names belongs to the workload that would generate that name, with its labels and containers. If no
 workload would, a workload without pods takes the pods whose names begin with its own name, and so does a target that is
