@@ -19,7 +19,8 @@ type sum struct {
 	of     Series
 	name   string
 	second bool
-	points []finePoint // by time
+	points []finePoint       // by time
+	cores  map[string][]span // that are in points: a part of a core's series may come twice
 }
 
 // finePoint is an amount at a time. Those that add up are in nano-cores: of each milli-core a part would be
@@ -47,17 +48,24 @@ func without(label string, metric map[string]string) string {
 	return out.String()
 }
 
-// add adds points, of which each series has one at each time.
+// add adds points. Those of a core that are there already, as where exports overlap, do not add up.
 func (h held) add(of Series, metric map[string]string, second bool, points []finePoint) {
 	slices.SortStableFunc(points, func(a, b finePoint) int { return cmp.Compare(a.at, b.at) })
 	points = slices.CompactFunc(points, func(a, b finePoint) bool { return a.at == b.at })
 	key := without(coreLabel, metric)
 	one := h[key]
 	if one == nil {
-		h[key] = &sum{of: of, name: nameOf(metric), second: second, points: points}
-		return
+		one = &sum{of: of, name: nameOf(metric), second: second, cores: map[string][]span{}}
+		h[key] = one
 	}
-	one.points = added(one.points, points)
+	core := metric[coreLabel]
+	points = slices.DeleteFunc(points, func(p finePoint) bool {
+		return slices.ContainsFunc(one.cores[core], func(s span) bool { return s.first <= p.at && p.at <= s.last })
+	})
+	if len(points) > 0 {
+		one.cores[core] = append(one.cores[core], span{points[0].at, points[len(points)-1].at})
+		one.points = added(one.points, points)
+	}
 }
 
 // added adds up the amounts of each time.

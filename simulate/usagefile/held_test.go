@@ -38,8 +38,15 @@ func TestCoresAddUpAndCopiesDoNot(t *testing.T) {
 			require.Equal(t, tt.want, listed(u))
 		})
 	}
+	// Exports may overlap, and parts of a series come in any order.
+	line := func(core, values, times string) string {
+		return fmt.Sprintf(`{"metric":{"resource":"cpu","cpu":%q,"namespace":"ns","pod":"p","container":"a"},"values":[%s],"timestamps":[%s]}`, core, values, times)
+	}
+	u, _, err := read(line("0", "1,1", "5000,6000") + line("1", "1,1,1", "5000,6000,7000") + line("0", "1", "9000") + line("0", "1,1", "6000,7000"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"5 ns/p a cpu 2000", "6 ns/p a cpu 2000", "7 ns/p a cpu 2000", "9 ns/p a cpu 1000"}, listed(u))
 	// An answer that repeats the end of another one is no other core.
-	u, _, err := read(prometheus(series("", `,"resource":"cpu","cpu":"0"`, `[5,"1"]`)) + prometheus(series("", `,"resource":"cpu","cpu":"0"`, `[5,"1"],[6,"1"]`)))
+	u, _, err = read(prometheus(series("", `,"resource":"cpu","cpu":"0"`, `[5,"1"]`)) + prometheus(series("", `,"resource":"cpu","cpu":"0"`, `[5,"1"],[6,"1"]`)))
 	require.NoError(t, err)
 	require.Equal(t, []string{"5 ns/p a cpu 1000", "5 ns/p a cpu 1000", "6 ns/p a cpu 1000"}, listed(u))
 }
