@@ -38,6 +38,8 @@ func TestSeriesThatContradictEachOtherAreNamed(t *testing.T) {
 		"a container that restarts": {[]string{at("p", `,"id":"/1"`, 100, 0, 30), at("p", `,"id":"/2"`, 900, 20, 60)}, ""},
 		"pods of two clusters": {[]string{at("p", `,"cluster":"blue"`, 100, 0, 10), at("q", `,"cluster":"green"`, 100, 0, 10)},
 			`usage is of several clusters: label cluster is "blue" or "green"; pods of all of them count. Read the series of one, with a matcher in the query such as cluster="green"`},
+		"cores of two clusters": {[]string{series("container_cpu_usage_seconds_total", `,"cpu":"cpu00","cluster":"blue"`, `[0,"1"],[600,"2"],[1200,"3"]`),
+			series("container_cpu_usage_seconds_total", `,"cpu":"cpu00","cluster":"green"`, `[0,"1"],[600,"2"],[1200,"3"]`)}, `usage is of several clusters: label cluster is "blue" or "green"`},
 		"a cluster with another name": {[]string{at("p", `,"cluster":"old"`, 100, 0, 30), at("q", `,"cluster":"new"`, 100, 28, 60)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

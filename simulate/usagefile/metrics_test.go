@@ -105,6 +105,10 @@ func TestTwoMetricsOfOneContainerAreNotMixed(t *testing.T) {
 			want:   []string{"6 ns/p a cpu 1000"},
 			notes:  []string{`two metrics of CPU are not mixed: container_cpu_usage_seconds_total counts, and {resource="cpu"} is left out for 1 container, e.g. a of pod ns/p`},
 		},
+		"a counter with a single value": {
+			series: []string{series("container_cpu_usage_seconds_total", "", `[5,"1"]`), series("", `,"resource":"cpu"`, `[6,"3"]`)},
+			want:   []string{"6 ns/p a cpu 3000"},
+		},
 		"two series of one metric": {
 			series: []string{series(rule, `,"prometheus_replica":"a"`, `[5,"7"]`), series(rule, `,"prometheus_replica":"b"`, `[5,"9"]`)},
 			want:   []string{"5 ns/p a memory 9", "5 ns/p a memory 7"},

@@ -124,15 +124,29 @@ func (f *file) stream(s stream) {
 		f.hold(of, m, s)
 		return
 	}
-	if !f.all.names.count(of, nameOf(s.Metric)) {
-		f.rows += len(s.Values) // which are read, and do not count
-		return
-	}
-	from := f.all.contradictions.of(of, s.Metric)
-	when := span{math.MaxInt64, math.MinInt64}
-	f.values(s, m, scaleOf(of.Kind), func(at, amount int64) {
+	asked, counts := false, false
+	var from *source
+	f.watched(s, m, scaleOf(of.Kind), func(at, amount int64) {
+		if !asked { // a series without an amount keeps no other metric out
+			asked, counts = true, f.all.names.count(of, nameOf(s.Metric))
+			if counts {
+				from = f.all.contradictions.of(of, s.Metric)
+			}
+		}
+		if !counts {
+			f.rows++ // which is read, and does not count
+			return
+		}
 		f.add(of, at, amount)
 		from.add(at, amount)
+	})
+}
+
+// watched is values, which also notes the cluster that they are of.
+func (f *file) watched(s stream, m measure, scale int, add func(at, amount int64)) {
+	when := span{math.MaxInt64, math.MinInt64}
+	f.values(s, m, scale, func(at, amount int64) {
+		add(at, amount)
 		when = span{min(when.first, at), max(when.last, at)}
 	})
 	if when.first <= when.last {
@@ -147,7 +161,7 @@ func (f *file) hold(of Series, m measure, s stream) {
 	if of.Kind == CPU {
 		scale = nano
 	}
-	f.values(s, m, scale, func(at, amount int64) { points = append(points, finePoint{at, amount}) })
+	f.watched(s, m, scale, func(at, amount int64) { points = append(points, finePoint{at, amount}) })
 	if len(points) > 0 {
 		f.rows += len(points)
 		f.all.held.add(of, s.Metric, m.second, points)
