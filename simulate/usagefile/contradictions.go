@@ -21,12 +21,24 @@ type contradictions struct {
 
 // source is what one series of a container's memory says, or several of one run, at some of its times.
 type source struct {
+	when   span // of all its points
 	points []finePoint
 	level  int // at times whose hash begins with so many zeros, so that all sources have the same times
 }
 
 // span is from the first to the last time.
 type span struct{ first, last int64 }
+
+// nothing is a span that with adds to.
+var nothing = span{math.MaxInt64, math.MinInt64}
+
+func (s span) with(at int64) span { return span{min(s.first, at), max(s.last, at)} }
+
+// lasts reports whether a contradiction in this span is no matter of a restart: it is long, or those that
+// contradict each other are of the same time from beginning to end.
+func (s span) lasts(a, b span) bool {
+	return s.first < s.last && (a == b || s.last-s.first >= int64(history.ConflictLasts))
+}
 
 // mostPoints bounds the points of a source. Those that contradict others do so for most of the time.
 const mostPoints = 16
@@ -51,7 +63,7 @@ func (c *contradictions) of(series Series, metric map[string]string) *source {
 		c.sources[series] = all
 	}
 	if all[text] == nil {
-		all[text] = &source{}
+		all[text] = &source{when: nothing}
 	}
 	return all[text]
 }
@@ -84,7 +96,10 @@ func zeros(at int64) int {
 
 // add keeps a point of some.
 func (s *source) add(at, amount int64) {
-	if s == nil || zeros(at) < s.level {
+	if s == nil {
+		return
+	}
+	if s.when = s.when.with(at); zeros(at) < s.level {
 		return
 	}
 	s.points = append(s.points, finePoint{at, amount})
@@ -141,8 +156,10 @@ func contradict(all map[string]*source) bool {
 		return false
 	}
 	level := 0
+	first, last := nothing, nothing // of the beginnings and of the ends
 	for _, one := range all {
 		level = max(level, one.level)
+		first, last = first.with(one.when.first), last.with(one.when.last)
 	}
 	type range64 struct{ least, most int64 }
 	at := map[int64]range64{}
@@ -161,13 +178,13 @@ func contradict(all map[string]*source) bool {
 			at[when] = range64{min(r.least, amount), max(r.most, amount)}
 		}
 	}
-	over := span{math.MaxInt64, math.MinInt64}
+	over := nothing
 	for when, r := range at {
 		if history.Contradict(r.least, r.most) {
-			over = span{min(over.first, when), max(over.last, when)}
+			over = over.with(when)
 		}
 	}
-	return over.first < over.last && over.last-over.first >= int64(history.ConflictLasts)
+	return over.lasts(span{first.first, last.first}, span{first.last, last.last})
 }
 
 // several names clusters whose usage is of the same time.
@@ -177,7 +194,7 @@ func (c *contradictions) several() []string {
 		for i, a := range values {
 			for _, b := range values[i+1:] {
 				x, y := c.clusters[name][a], c.clusters[name][b]
-				if min(x.last, y.last)-max(x.first, y.first) >= int64(history.ConflictLasts) {
+				if both := (span{max(x.first, y.first), min(x.last, y.last)}); both.lasts(*x, *y) {
 					one := history.Differing{Label: history.ClusterLabel, Values: values}
 					return []string{history.SeveralClusters(one, choice(one))}
 				}

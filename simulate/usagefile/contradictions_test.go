@@ -31,6 +31,8 @@ func TestSeriesThatContradictEachOtherAreNamed(t *testing.T) {
 	}{
 		"two clusters":              {[]string{at("p", `,"cluster":"blue"`, 100, 0, 10), at("p", `,"cluster":"green"`, 900, 0, 10)}, twoClusters},
 		"two clusters for weeks":    {[]string{at("p", `,"cluster":"blue"`, 100, 0, 9000), at("p", `,"cluster":"green"`, 900, 4000, 9000)}, twoClusters},
+		"two clusters for a minute": {[]string{at("p", `,"cluster":"blue"`, 100, 0, 1), at("p", `,"cluster":"green"`, 900, 0, 1)}, twoClusters},
+		"at one time only":          {[]string{at("p", `,"cluster":"blue"`, 100, 0, 0), at("p", `,"cluster":"green"`, 900, 0, 0)}, ""},
 		"and labels of their nodes": {[]string{at("p", `,"instance":"n1"`, 100, 0, 30), at("p", `,"instance":"n2","region":"eu"`, 900, 0, 30)}, `label region is "" or "eu" (instance differ, too); the largest`},
 		"two replicas":              {[]string{at("p", `,"prometheus_replica":"a"`, 100, 0, 30), at("p", `,"prometheus_replica":"b"`, 900, 0, 30)}, ""},
 		"two jobs that agree":       {[]string{at("p", `,"job":"a"`, 100, 0, 30), at("p", `,"job":"b"`, 105, 0, 30)}, ""},

@@ -144,10 +144,10 @@ func (f *file) stream(s stream) {
 
 // watched is values, which also notes the cluster that they are of.
 func (f *file) watched(s stream, m measure, scale int, add func(at, amount int64)) {
-	when := span{math.MaxInt64, math.MinInt64}
+	when := nothing
 	f.values(s, m, scale, func(at, amount int64) {
 		add(at, amount)
-		when = span{min(when.first, at), max(when.last, at)}
+		when = when.with(at)
 	})
 	if when.first <= when.last {
 		f.all.contradictions.inCluster(s.Metric, when)
