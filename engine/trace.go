@@ -76,6 +76,9 @@ type stepSource struct {
 	write *WritePlan // nil unless the step is a write
 }
 
+// Len is the number of steps so far, and the index of the next one.
+func (t *Trace) Len() int { return len(t.marks) }
+
 // Steps formats what fired, in order.
 func (t *Trace) Steps() []Step {
 	var out []Step

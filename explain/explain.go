@@ -14,6 +14,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -111,6 +112,9 @@ func (o *Options) about(ctx context.Context, of *found) (*Report, *answers.Updat
 		r.simulate(ctx, *o, v, replies)
 	}
 	r.compose(around, replies)
+	if r.Rules.Digest == "" && o.Rules != nil { // no process says by which it decides
+		r.Rules = policy.DescribeRules(policy.For(o.Rules, v))
+	}
 	r.Unknown = append(r.Unknown, around.unknown...)
 	if of.pod != nil {
 		r.only(v, replies.Updater, of.pod.Namespace, of.pod.Name)

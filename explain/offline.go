@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,24 +12,41 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/explain/ask"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/simulate/usagefile"
 )
+
+// Manifests stand for a cluster.
+type Manifests struct {
+	Cluster *simulate.Cluster
+	Set     *manifests.Set
+	// Usage is what a recommender sees, whose recommendations then replace those in the status of VPAs; nil = it starts with the
+	// VerticalPodAutoscalerCheckpoints.
+	Usage    *usagefile.Usage
+	Remember model.Settings // for how long usage counts
+	Now      time.Time
+}
 
 // Offline reports on a subject in manifests, or on their only VPA if the subject has no name. There
 // are no processes to ask. The error says what cannot be used; the report is nil if that is the
 // subject.
-func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.Time) (*Report, error) {
+func Offline(ctx context.Context, m Manifests, s Subject) (*Report, error) {
+	cluster, set, now := m.Cluster, m.Set, m.Now
+	recommends, unfed := m.recommender()
 	plan, unplanned := cluster.Plan(true)
 	list, _ := cluster.VPAs() // the plan has reported what cannot be read
 	pods, _ := cluster.Pods()
 	budgets, _ := set.PodDisruptionBudgets()
 	scalers, unreadScalers := set.HPAs()
-	wrong := faults.Join(unplanned, unreadScalers)
+	wrong := faults.Once(unfed, unplanned, unreadScalers) // all of them read the VPAs
 	v, why, several := s.in(list, plan, orderBy(cluster.Rules()))
 	if several != nil {
 		return nil, faults.Join(wrong, several)
@@ -58,12 +76,45 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 		}
 	}
 	around.sortPods()
-	r.compose(around, &ask.Result{Updater: u})
+	replies := &ask.Result{Updater: u}
+	var unexplained error
+	if replies.Recommender, unexplained = recommends(ctx, v); unexplained != nil {
+		wrong = faults.Join(wrong, unexplained)
+	}
+	if m.Usage == nil && replies.Recommender != nil {
+		r.Unknown = append(r.Unknown, "the usage since the last checkpoints: the numbers are computed from VerticalPodAutoscalerCheckpoints; name a file of usage with --usage")
+	}
+	r.compose(around, replies)
+	r.Rules = policy.DescribeRules(policy.For(cluster.Rules(), v))
 	if s.Kind == "Pod" {
 		r.only(v, u, s.Namespace, s.Name)
 	}
 	r.Verdict = verdict(r, u, now)
 	return r, wrong
+}
+
+// recommender is what answers for a VPA as a recommender with the usage would; its answer is nil where nothing is known of any.
+func (m *Manifests) recommender() (func(context.Context, *vpav1.VerticalPodAutoscaler) (*answers.Recommender, error), error) {
+	var state *recommender.State
+	var workload func(namespace, name string) *recommender.Workload
+	var wrong error
+	if m.Usage != nil {
+		var fed simulate.Fed
+		fed, wrong = m.Cluster.Feed(m.Usage, m.Remember)
+		state, workload = fed.State(), fed.Workload
+	} else {
+		var restored *simulate.Restored
+		restored, wrong = m.Cluster.Restored(m.Remember)
+		state, workload = restored.State, restored.Workload
+	}
+	return func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (*answers.Recommender, error) {
+		w := workload(v.Namespace, v.Name)
+		if w == nil {
+			return nil, nil
+		}
+		answer, err := state.ExplainAlone(ctx, w, m.Now, sampled)
+		return &answer, err
+	}, wrong
 }
 
 // in finds the VPA of a subject; why says that none controls it. Both are empty if there is no such

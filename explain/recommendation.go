@@ -141,7 +141,7 @@ func usageFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender, now t
 	for i := range r.Containers {
 		c := &r.Containers[i]
 		sampled = sampled || c.Samples > 0
-		if c.Present && c.LastSample != nil && now.Sub(*c.LastSample) > staleAfter {
+		if c.Present && isScaled(c) && c.LastSample != nil && now.Sub(*c.LastSample) > staleAfter {
 			out = append(out, finding("samples-stale", "container "+c.Name, check, "its last CPU sample is %s old, of %d", now.Sub(*c.LastSample).Round(time.Second), c.Samples))
 		}
 	}
@@ -152,7 +152,7 @@ func usageFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender, now t
 		c := &r.Containers[i]
 		if !recommendedIn(v.Status.Recommendation, c.Name) && recommendedIn(r.Recommendation, c.Name) {
 			out = append(out, finding("recommendation-pending", "container "+c.Name, "the recommender writes it in its next cycle", "there are %d samples, and the recommendation is not written yet", c.Samples))
-		} else if c.Present && c.Samples > 0 && !recommendedIn(r.Recommendation, c.Name) {
+		} else if c.Present && c.Samples > 0 && lacksSamples(c) && !recommendedIn(r.Recommendation, c.Name) {
 			out = append(out, finding("too-few-samples", "container "+c.Name, "more samples; see --recommendation-min-samples", "there are %d CPU and %d memory samples, too few to recommend", c.Samples, c.MemorySamples))
 		}
 		for _, o := range c.OOMs {
@@ -165,6 +165,17 @@ func usageFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender, now t
 		out = append(out, finding("recommendation-pending", "", "the recommender writes it in its next cycle", "the recommender now computes other targets than the status has"))
 	}
 	return append(out, historyFindings(r)...)
+}
+
+// isScaled reports whether rules recommend anything for a container: the decision of point container.select is the only one on
+// the way.
+func isScaled(c *answers.Container) bool {
+	return !slices.ContainsFunc(c.Steps, func(s engine.Step) bool { return s.Field == "" && s.To == facts.DoIgnore })
+}
+
+// lacksSamples reports whether rules say that too little is known of a resource that they would recommend.
+func lacksSamples(c *answers.Container) bool {
+	return slices.ContainsFunc(c.Steps, func(s engine.Step) bool { return strings.HasPrefix(s.Field, "unknown.") && s.To == "true" })
 }
 
 // notWritten are the findings that say why targets in the status are not those that are computed.

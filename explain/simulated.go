@@ -32,13 +32,11 @@ func Simulate(ctx context.Context, c client.Client, book *compile.Rulebook, reme
 	plan, unplanned := cluster.Plan(true)
 	all, _ := cluster.VPAs() // the plan has reported what cannot be read
 	out := Simulated{Updater: updaterOf(v, all, plan), Notes: notes}
-	restored, unrestored := cluster.Restored(remember)
-	errs := faults.Join(unread, unusable, unplanned, unrestored)
-	if w := restored.Workload(v.Namespace, v.Name); w != nil {
-		answer, err := restored.State.ExplainAlone(ctx, w, now, sampled)
-		out.Recommender, errs = &answer, faults.Join(errs, err)
-	}
-	return out, errs
+	m := Manifests{Cluster: cluster, Set: set, Remember: remember, Now: now}
+	recommends, unrestored := m.recommender()
+	answer, unexplained := recommends(ctx, v)
+	out.Recommender = answer
+	return out, faults.Once(unread, unusable, unplanned, unrestored, unexplained)
 }
 
 // updaterOf is what the updater would say about a VPA, by a plan. As the updater does, it names the

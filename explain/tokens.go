@@ -31,7 +31,7 @@ var Tokens = []Token{
 	{"hpa-same-resource", Misconfigured, "a HorizontalPodAutoscaler scales by utilization of a resource that the VPA changes"},
 	{"quota-exceeded", Misconfigured, "what is recommended does not fit into a ResourceQuota"},
 	{"budget-spent", Waiting, "a PodDisruptionBudget allows no eviction now"},
-	{"too-few-samples", Waiting, "usage has started to arrive, but too little is known"},
+	{"too-few-samples", Waiting, "usage has started to arrive, but the rules know too little of a resource that they would recommend"},
 	{"recommendation-pending", Waiting, "the recommender has not written what it computes now"},
 	{"target-falls-slowly", Waiting, "usage is lower than the target, which falls as old samples lose weight"},
 	{"little-history", Info, "bounds are wide because there is little history"},

@@ -122,7 +122,18 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 	}))
 	require.Equal(t, []string{"too-few-samples: there are 2 CPU and 2 memory samples, too few to recommend"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 		r.Containers, r.Recommendation = []answers.Container{usageOf(2, now, now)}, &vpav1.RecommendedPodResources{}
+		r.Containers[0].Steps = []engine.Step{{RuleSet: "estimate", Stage: "unknown", Rule: "too-few-samples", Field: "unknown.memory", To: "true"}}
 	}))
+	require.Empty(t, with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+		v.Status.Recommendation = &vpav1.RecommendedPodResources{}
+		r.Containers, r.Recommendation = []answers.Container{usageOf(303, now, now)}, &vpav1.RecommendedPodResources{}
+		r.Containers[0].Steps = []engine.Step{{RuleSet: "controlled-resources", Stage: "drop", Rule: "not-controlled", Item: "target", Field: "now.cpu", From: "10m"}}
+	}), "the VPA controls no resource of it")
+	require.Empty(t, with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+		off := usageOf(303, now.Add(-2*time.Hour), now.Add(-time.Hour))
+		off.Name, off.Steps = "sidecar", []engine.Step{{RuleSet: "container-mode", Rule: "mode-off", To: "Ignore"}}
+		r.Containers, r.Recommendation, v.Status.Recommendation = []answers.Container{usageOf(9, now, now), off}, target("1"), target("1")
+	}), "a sidecar in mode Off has no recommendation, however many samples there are")
 	require.Equal(t, []string{"recommendation-pending: the recommender now computes other targets than the status has"}, with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 		r.Containers, r.Recommendation, v.Status.Recommendation = []answers.Container{usageOf(9, now, now)}, target("2"), target("1")
 	}))

@@ -57,6 +57,12 @@ type recommendation struct {
 
 // Recommend recommends from usage up to the cluster's time. explain adds traces.
 func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, explain bool) (*Recommendations, error) {
+	r, unusable := c.fed(usage, remember)
+	return r.report(explain), unusable
+}
+
+// fed is a recommender that has seen usage up to the cluster's time.
+func (c *Cluster) fed(usage *usagefile.Usage, remember model.Settings) (*recommendation, error) {
 	r := &recommendation{Cluster: c, now: c.clock.Now(), written: map[types.UID]vpav1.VerticalPodAutoscaler{}}
 	until := usage.Until(r.now)
 	if later := len(usage.Rows) - len(until.Rows); later > 0 {
@@ -79,7 +85,7 @@ func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, exp
 	r.state.Govern()
 	r.feed(usage)
 	r.state.Forget(pods.present, cmp.Or(usage.End(), r.now))
-	return r.report(explain), faults.Join(unusable, unread)
+	return r, faults.Join(unusable, unread)
 }
 
 func (r *recommendation) report(explain bool) *Recommendations {

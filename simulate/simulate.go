@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
@@ -27,6 +28,8 @@ type Cluster struct {
 	clock     clock.PassiveClock
 	notes     []string
 	noted     map[string]bool // the same
+
+	statuses map[string]vpav1.VerticalPodAutoscalerStatus // of VPAs, by namespace/name, in place of those in the manifests; see Feed
 }
 
 // Load makes a cluster from manifests and rules, changed by the RuleOverlays in the manifests. The

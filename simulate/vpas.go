@@ -60,6 +60,9 @@ func (c *Cluster) VPAs() ([]*vpav1.VerticalPodAutoscaler, error) {
 			errs = append(errs, err)
 			continue
 		}
+		if made, ok := c.statuses[key]; ok {
+			v.Status = made
+		}
 		c.noteGates(v)
 		out = append(out, v.VerticalPodAutoscaler)
 	}

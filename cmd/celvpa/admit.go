@@ -121,9 +121,9 @@ func printAdmissions(p *page, r *simulate.Admissions, wide bool) {
 	p.row(head...)
 	for i := range r.Items {
 		item := &r.Items[i]
-		cells := []any{item.Pod, item.Allowed, len(item.Patch), oneLine(cmp.Or(item.Message, strings.Join(item.Warnings, "; "), "-"))}
+		cells := []any{item.Pod, item.Allowed, len(item.Patch), cmp.Or(item.Message, strings.Join(item.Warnings, "; "), "-")}
 		if wide {
-			cells = append(cells, oneLine(item.Why))
+			cells = append(cells, item.Why)
 		}
 		p.row(cells...)
 	}

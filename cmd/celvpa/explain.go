@@ -18,12 +18,14 @@ import (
 	htmlpage "github.com/celvpa/celvpa/explain/page"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
 // explainOptions hold the flags of celvpa explain.
 type explainOptions struct {
 	offline
-	ask ask.Options
+	usage []string
+	ask   ask.Options
 }
 
 // explainCommand answers why, on a cluster.
@@ -43,7 +45,9 @@ last decisions and events, and the processes with their rules.
 It asks the recommender, the updater and the admission controller what they know, through the API server, and reads the
 objects around the VPA. What a process that cannot be asked would say is computed from these objects, by the rules of this
 program and its flags; the end of the output says what could not be found out, and the permission that is missing.
-With -f it explains an object of manifests, and asks nobody; -n says its namespace if several have one of that name.
+With -f it explains an object of manifests, and asks nobody; -n says its namespace if several have one of that name. What the
+recommender knows then comes from VerticalPodAutoscalerCheckpoints among the manifests or, with --usage, from a file as of
+celvpa recommend, whose recommendation replaces that in the status.
 
 It changes nothing. Exit code 0: there is a report, whatever it says; 2: there is none.`,
 		Example: `  celvpa explain web
@@ -51,12 +55,14 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
   kubectl vpa explain deploy/web -n shop --context prod
   celvpa explain web -o json | jq -r '.findings[] | [.class, .token, .text] | @tsv'
   celvpa explain web -o html > web.html
-  celvpa explain -f pods.yaml -f deploy/ deploy/web`,
+  celvpa explain -f pods.yaml -f deploy/ deploy/web
+  celvpa explain -f pods.yaml -f deploy/ --usage usage.csv web`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
 	o.add(cmd, compile)
 	cmd.Args = takes(0, 2)
-	cmd.Flags().StringVar(&o.now, "now", "", "with -f: the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
+	cmd.Flags().StringArrayVar(&o.usage, "usage", nil, "with -f: file with usage, or - for standard input; can be repeated")
+	cmd.Flags().StringVar(&o.now, "now", "", "with -f: the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = that of the last row of usage, or now without any")
 	o.addProcesses(cmd)
 	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "html")
 	return cmd
@@ -78,12 +84,14 @@ func (o *explainOptions) addProcesses(cmd *cobra.Command) {
 }
 
 func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
-	if err := o.check("", nil, "namespace"); err != nil {
+	if err := o.check("--usage", o.usage, "namespace"); err != nil {
 		return err
 	}
 	switch {
 	case len(o.files) == 0 && o.now != "":
 		return errors.New("--now is for manifests: name them with -f; what processes answer is about the present")
+	case len(o.files) == 0 && len(o.usage) > 0:
+		return errors.New("--usage is for manifests: name them with -f; in a cluster the recommender answers for its usage")
 	case len(o.files) > 0 && (o.ask.Namespace != "" || o.ask.ServiceAccount != ""):
 		return errors.New("-f excludes --celvpa-namespace and --service-account: with manifests, no process is asked")
 	}
@@ -108,7 +116,8 @@ func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 
 // offlineReport explains an object of manifests.
 func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subject) (*explain.Report, error) {
-	now, err := o.time()
+	usage, notes, unreadUsage := usagefile.Read(o.usage, cmd.InOrStdin())
+	now, err := o.time(usage.End())
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +127,13 @@ func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subje
 	}
 	set, unread := manifests.Read(o.files, cmd.InOrStdin())
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
-	report, wrong := explain.Offline(cluster, set, subject, now)
-	printNotes(cmd, cluster.Notes())
-	return report, faults.Join(unread, unusable, wrong)
+	m := explain.Manifests{Cluster: cluster, Set: set, Remember: o.rules.halfLives, Now: now}
+	if len(o.usage) > 0 {
+		m.Usage = usage
+	}
+	report, wrong := explain.Offline(cmd.Context(), m, subject)
+	printNotes(cmd, append(notes, cluster.Notes()...))
+	return report, faults.Join(unreadUsage, unread, unusable, wrong)
 }
 
 // liveReport explains an object of a cluster. fill computes what processes do not say.

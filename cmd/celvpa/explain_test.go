@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,6 +55,85 @@ func TestFlagsThatDoNothingAreRefusedByExplain(t *testing.T) {
 	require.EqualError(t, err, "--now is for manifests: name them with -f; what processes answer is about the present")
 	_, err = celvpa(t, "explain", "web", "-f", "x.yaml", "--service-account", "a/b")
 	require.EqualError(t, err, "-f excludes --celvpa-namespace and --service-account: with manifests, no process is asked")
+}
+
+// sidecarOff is a VPA that leaves a sidecar alone, with a pod and five hours of usage that never changes.
+func sidecarOff() (manifests, usage string) {
+	const containers = "containers: [{name: app, image: x, resources: {requests: {cpu: 100m, memory: 100Mi}}}, {name: sidecar, image: x}]"
+	manifests = `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: web, namespace: shop},
+  spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, resourcePolicy: {containerPolicies: [{containerName: sidecar, mode: "Off"}]}}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {replicas: 2, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {` + containers + `}}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web-5d5f8d7c6b-abcde, namespace: shop, labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-5d5f8d7c6b, uid: r, controller: true}]},
+  spec: {nodeName: node-1, ` + containers + `}, status: {phase: Running, startTime: "2026-01-31T06:00:00Z"}}
+`
+	usage = "timestamp,namespace,pod,container,resource,value\n"
+	for i := range 303 {
+		at := time.Date(2026, 1, 31, 6, i, 0, 0, time.UTC).Format(time.RFC3339)
+		for _, one := range []string{"app,cpu,0.3", "app,memory,400000000", "sidecar,cpu,0.01", "sidecar,memory,20000000"} {
+			usage += at + ",shop,web-5d5f8d7c6b-abcde," + one + "\n"
+		}
+	}
+	return manifests, usage
+}
+
+// TestUsageOfFilesIsExplained: explain of manifests took no usage, so it could not say which rules set a number. A sidecar in mode Off
+// was said to have too few samples, whatever their number, and percentile 50 was called used where it equals percentile 90.
+func TestUsageOfFilesIsExplained(t *testing.T) {
+	objects, usage := sidecarOff()
+	t.Chdir(t.TempDir())
+	write(t, ".", "usage.csv", usage)
+	out, stderr, err := run(objects, "explain", "-f", "-", "--usage", "usage.csv", "-o", "json")
+	require.NoError(t, err, stderr)
+	var r explain.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, "2026-01-31T11:02:00Z", r.Now.Format(time.RFC3339), "that of the last row")
+	require.Equal(t, "default@1.0.0", r.Rules.Pipeline)
+	for _, f := range r.Findings {
+		require.NotContains(t, []string{"too-few-samples", "recommendation-pending", "samples-stale"}, f.Token, "%+v", f)
+	}
+	require.Equal(t, "app", r.Resources[0].Container)
+	require.Equal(t, "350m", r.Resources[0].Target)
+	require.Equal(t, "estimate/bounds/add-safety-margin", r.Resources[0].Way[1].Path())
+	var used []string
+	for _, p := range r.Resources[0].Usage {
+		if p.Used {
+			used = append(used, p.Percent+" "+p.Amount)
+		}
+	}
+	require.Equal(t, []string{"90 305m"}, used, "%v", r.Resources[0].Usage)
+
+	_, err = celvpa(t, "explain", "web", "--usage", "usage.csv")
+	require.EqualError(t, err, "--usage is for manifests: name them with -f; in a cluster the recommender answers for its usage")
+}
+
+// TestCheckpointsAmongManifestsAreExplained: they were ignored, and the pipeline was not known.
+func TestCheckpointsAmongManifestsAreExplained(t *testing.T) {
+	out, err := celvpa(t, "explain", "-f", repository+"/examples/checkpoint", "--now", "2026-01-31T12:00:00Z", "-o", "wide")
+	require.NoError(t, err)
+	require.Regexp(t, `app +cpu +3027m +3027m +3027m +- +2863m +3481m +3597m +estimate/bounds/add-safety-margin \(from 3027m\)`, out)
+	require.Regexp(t, `this program +- +\S+ +default@1\.0\.0 +[0-9a-f]+ +-`, out)
+	require.Contains(t, out, "the usage since the last checkpoints")
+}
+
+// TestTextsOfObjectsDoNothingToATerminal: names of nodes and containers moved the cursor and set the window's title.
+func TestTextsOfObjectsDoNothingToATerminal(t *testing.T) {
+	objects, _ := sidecarOff()
+	const evil = `x\e]0;owned\a\e[31m\e[2K\r\u202e\u009b1m`
+	objects = strings.NewReplacer("nodeName: node-1", `nodeName: "`+evil+`"`, "phase: Running", `phase: "Running`+evil+`"`, "kind: Deployment, name: web", `kind: Deployment, name: "web`+evil+`"`).Replace(objects)
+	for _, args := range []string{"explain -f - web -n shop -o wide", "plan -f - -o wide", "admit -f - --explain", "recommend -f - -o wide", "validate -f -", "list -f - -o wide"} {
+		out, stderr, err := run(objects, strings.Fields(args)...)
+		var text strings.Builder
+		text.WriteString(out + stderr)
+		if err != nil {
+			printErrors(&text, err)
+		}
+		for _, r := range text.String() {
+			require.False(t, r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf), "%s prints %U: %q", args, r, text.String())
+		}
+		require.NotEmpty(t, text.String())
+	}
 }
 
 // Regression: what was wrong with a VerticalPodAutoscaler or a PodDisruptionBudget was reported twice.

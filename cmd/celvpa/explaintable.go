@@ -29,7 +29,7 @@ func printReport(p *page, r *explain.Report, wide bool) {
 	printPods(p, r.Pods, wide)
 	if wide {
 		printHistory(p, r)
-		printProcesses(p, r.Processes)
+		printProcesses(p, r)
 	}
 	printUnknown(p, r.Unknown)
 }
@@ -53,11 +53,11 @@ func printFindings(p *page, findings []explain.Finding) {
 	p.printf("\n")
 	p.row("CLASS", "TOKEN", "ABOUT", "WHY")
 	for _, f := range findings {
-		why := oneLine(f.Text)
+		why := f.Text
 		if f.WayOut != "" {
-			why += " → " + oneLine(f.WayOut)
+			why += " → " + f.WayOut
 		}
-		p.row(f.Class, oneLine(f.Token), oneLine(cmp.Or(f.About, "-")), why)
+		p.row(f.Class, f.Token, cmp.Or(f.About, "-"), why)
 	}
 	p.end()
 }
@@ -129,9 +129,9 @@ func printPods(p *page, pods []explain.Pod, wide bool) {
 		for j, change := range pod.Change {
 			changes[j] = change.String()
 		}
-		cells := []any{oneLine(pod.Pod), cmp.Or(pod.Action, "-"), oneLine(cmp.Or(pod.Rule, "-")), pod.Priority, oneLine(cmp.Or(strings.Join(changes, "; "), "-"))}
+		cells := []any{pod.Pod, cmp.Or(pod.Action, "-"), cmp.Or(pod.Rule, "-"), pod.Priority, cmp.Or(strings.Join(changes, "; "), "-")}
 		if wide {
-			cells = append(cells, cmp.Or(pod.Node, "-"), cmp.Or(pod.Phase, "-"), oneLine(cmp.Or(pod.Reason, "-")))
+			cells = append(cells, cmp.Or(pod.Node, "-"), cmp.Or(pod.Phase, "-"), cmp.Or(pod.Reason, "-"))
 		}
 		p.row(cells...)
 	}
@@ -154,7 +154,7 @@ func printHistory(p *page, r *explain.Report) {
 		p.row("TIME", "BY", "POD", "DECISION", "RULE", "WHY", "ID")
 		for _, d := range r.Decisions {
 			why := strings.Join(append(slices.Clone(d.Changes), d.Reason), "; ")
-			p.row(stamp(d.Time), d.Component, oneLine(cmp.Or(d.Pod, "-")), d.Action, oneLine(cmp.Or(d.Rule, "-")), oneLine(strings.Trim(why, "; ")), d.ID)
+			p.row(stamp(d.Time), d.Component, cmp.Or(d.Pod, "-"), d.Action, cmp.Or(d.Rule, "-"), strings.Trim(why, "; "), d.ID)
 		}
 		p.end()
 	}
@@ -162,7 +162,7 @@ func printHistory(p *page, r *explain.Report) {
 		p.printf("\n")
 		p.row("TIME", "TYPE", "EVENT", "MESSAGE")
 		for _, e := range r.Events {
-			p.row(stamp(e.Time), e.Type, e.Reason, oneLine(e.Message))
+			p.row(stamp(e.Time), e.Type, e.Reason, e.Message)
 		}
 		p.end()
 		if r.EventsCut > 0 {
@@ -171,14 +171,19 @@ func printHistory(p *page, r *explain.Report) {
 	}
 }
 
-func printProcesses(p *page, list []answers.Process) {
+// printProcesses prints the processes with their rules, or those of the report if none was asked.
+func printProcesses(p *page, r *explain.Report) {
+	list := r.Processes
+	if len(list) == 0 && r.Rules.Digest != "" {
+		list = []answers.Process{{Component: "this program", Instance: "-", Version: newBuildInfo().Version, Rules: r.Rules}}
+	}
 	if len(list) == 0 {
 		return
 	}
 	p.printf("\n")
 	p.row("PROCESS", "INSTANCE", "VERSION", "RULES", "DIGEST", "OVERLAYS")
 	for _, one := range list {
-		p.row(one.Component, oneLine(one.Instance), one.Version, one.Rules.Pipeline, one.Rules.Digest, cmp.Or(strings.Join(one.Rules.Overlays, ", "), "-"))
+		p.row(one.Component, one.Instance, one.Version, one.Rules.Pipeline, one.Rules.Digest, cmp.Or(strings.Join(one.Rules.Overlays, ", "), "-"))
 	}
 	p.end()
 }

@@ -76,9 +76,9 @@ func printList(p *page, list *explain.List, wide bool) {
 		if r.Next != "" {
 			next = fmt.Sprintf("%s %d of %d", r.Next, r.Count, r.Pods)
 		}
-		cells := []any{oneLine(namespace), oneLine(name), oneLine(r.Target), oneLine(r.Mode), r.Pods, r.CPU, r.Memory, next, oneLine(cmp.Or(r.Rule, "-"))}
+		cells := []any{namespace, name, r.Target, r.Mode, r.Pods, r.CPU, r.Memory, next, cmp.Or(r.Rule, "-")}
 		if wide {
-			cells = append(cells, oneLine(cmp.Or(r.Reason, "-")))
+			cells = append(cells, cmp.Or(r.Reason, "-"))
 		}
 		p.row(cells...)
 	}

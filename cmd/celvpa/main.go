@@ -54,7 +54,7 @@ func main() {
 // printErrors prints a line for each of several errors.
 func printErrors(out io.Writer, err error) {
 	for _, one := range faults.List(err) {
-		fmt.Fprintln(out, "celvpa:", one)
+		fmt.Fprintln(out, "celvpa:", visible(one.Error()))
 	}
 }
 

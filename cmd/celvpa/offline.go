@@ -85,7 +85,7 @@ func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time)
 // printNotes prints notes to standard error.
 func printNotes(cmd *cobra.Command, notes []string) {
 	for _, note := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "celvpa:", note)
+		fmt.Fprintln(cmd.ErrOrStderr(), "celvpa:", visible(note))
 	}
 }
 

@@ -95,13 +95,13 @@ func printPlan(p *page, r *simulate.Plan, explain, wide bool) {
 	p.row(head...)
 	for i := range r.Items {
 		item := &r.Items[i]
-		cells := []any{oneLine(item.Pod), oneLine(cmp.Or(item.VPA, "-")), item.Action, oneLine(cmp.Or(item.Rule, "-")), item.Priority.String(), oneLine(item.Reason)}
+		cells := []any{item.Pod, cmp.Or(item.VPA, "-"), item.Action, cmp.Or(item.Rule, "-"), item.Priority.String(), item.Reason}
 		if wide {
 			changes := make([]string, len(item.Change))
 			for j, change := range item.Change {
 				changes[j] = change.String()
 			}
-			cells = append(cells, oneLine(cmp.Or(strings.Join(changes, "; "), "-")))
+			cells = append(cells, cmp.Or(strings.Join(changes, "; "), "-"))
 		}
 		p.row(cells...)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/spf13/cobra"
@@ -47,21 +48,23 @@ func (p *printer) check() error {
 
 // print prints a result as JSON or as YAML of the same shape, or in one of its own forms.
 func (p *printer) print(to io.Writer, result any, own map[string]func(*page)) error {
-	out := newPage(to)
-	switch write := own[p.form]; {
-	case write != nil:
+	if write := own[p.form]; write != nil {
+		out := newPage(to)
 		write(out)
 		out.end()
-		if out.err != nil {
-			return fmt.Errorf("writing the answer: %w", out.err)
+		if err := cmp.Or(out.err, out.Flush()); err != nil {
+			return fmt.Errorf("writing the answer: %w", err)
 		}
-	case p.form == "yaml":
+		return nil
+	}
+	out := bufio.NewWriter(to)
+	if p.form == "yaml" {
 		text, err := yaml.Marshal(result)
 		if err != nil {
 			return fmt.Errorf("writing YAML: %w", err)
 		}
 		out.Write(text)
-	default:
+	} else {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
@@ -75,7 +78,8 @@ func (p *printer) print(to io.Writer, result any, own map[string]func(*page)) er
 	return nil
 }
 
-// page is where text goes. It remembers its first error, which Flush returns.
+// page is where text goes that people read, without what it would do to their terminals: texts come from objects and processes of
+// others. It remembers its first error, which Flush returns.
 type page struct {
 	*bufio.Writer
 	table *tabwriter.Writer
@@ -83,17 +87,17 @@ type page struct {
 }
 
 func newPage(to io.Writer) *page {
-	out := bufio.NewWriter(to)
+	out := bufio.NewWriter(&visibleWriter{to: to})
 	return &page{Writer: out, table: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
 }
 
-// row adds a row to the table at hand.
+// row adds a row to the table at hand, with each cell in one line.
 func (p *page) row(cells ...any) {
 	for i, cell := range cells {
 		if i > 0 {
 			fmt.Fprint(p.table, "\t")
 		}
-		fmt.Fprint(p.table, cell)
+		fmt.Fprint(p.table, oneLine(fmt.Sprint(cell)))
 	}
 	fmt.Fprintln(p.table)
 }
@@ -118,12 +122,40 @@ func (p *page) steps(indent string, steps []engine.Step) {
 // fail keeps an error for print.
 func (p *page) fail(err error) { p.err = cmp.Or(p.err, err) }
 
-// oneLine keeps a text within a cell, and what it does to terminals out of it: texts come from objects and processes of others.
-func oneLine(text string) string {
+// oneLine is visible text without line breaks.
+func oneLine(text string) string { return visible(strings.Join(strings.Fields(text), " ")) }
+
+// visible is text with a replacement for each character that would change what a terminal shows around it.
+func visible(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, strings.Join(strings.Fields(text), " "))
+	}, text)
+}
+
+// visibleWriter writes visible text.
+type visibleWriter struct {
+	to   io.Writer
+	rest []byte // the beginning of a character
+}
+
+// Write implements io.Writer.
+func (w *visibleWriter) Write(p []byte) (int, error) {
+	text := append(w.rest, p...)
+	whole := len(text)
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if start := len(text) - n; utf8.RuneStart(text[start]) {
+			if !utf8.FullRune(text[start:]) {
+				whole = start
+			}
+			break
+		}
+	}
+	w.rest = slices.Clone(text[whole:])
+	if _, err := io.WriteString(w.to, visible(string(text[:whole]))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

@@ -101,7 +101,7 @@ func (p *progress) note(text string) {
 	p.end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintln(p.to, "celvpa: "+text)
+	fmt.Fprintln(p.to, "celvpa: "+visible(text))
 }
 
 // end erases the line of a terminal.

@@ -149,7 +149,7 @@ func printImpact(p *page, r *simulate.Impact, left int, wide bool) {
 	for i := range r.Items {
 		v := &r.Items[i]
 		p.row(v.VPA, len(v.Pods), v.Requests.CPU.Cores(), v.Requests.Memory.GiB(), fromTo(v.Before.Evictions, v.After.Evictions),
-			fromTo(v.Before.Resizes, v.After.Resizes), fromTo(v.Before.Waiting, v.After.Waiting), oneLine(changeText(v)))
+			fromTo(v.Before.Resizes, v.After.Resizes), fromTo(v.Before.Waiting, v.After.Waiting), changeText(v))
 	}
 	if left > 0 {
 		p.printf("… and %s\n", simulate.Counted(left, "other VerticalPodAutoscaler"))
@@ -161,7 +161,7 @@ func printImpact(p *page, r *simulate.Impact, left int, wide bool) {
 			for j := range r.Items[i].Pods {
 				pod := &r.Items[i].Pods[j]
 				p.row(pod.Pod, r.Items[i].VPA, pod.Requests.CPU.Cores(), pod.Requests.Memory.GiB(), actionText(pod.Before), actionText(pod.After),
-					oneLine(cmp.Or(strings.Join(admissionChanges(pod), "; "), "-")))
+					cmp.Or(strings.Join(admissionChanges(pod), "; "), "-"))
 			}
 		}
 	}

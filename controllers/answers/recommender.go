@@ -53,8 +53,9 @@ type Usage struct {
 
 // Percentile is an upper bucket edge of a histogram.
 type Percentile struct {
-	Percent string `json:"percent"` // e.g. 90
-	Amount  string `json:"amount"`  // a quantity, before any rule
+	Percent string `json:"percent"`        // e.g. 90
+	Amount  string `json:"amount"`         // a quantity, before any rule
+	Used    bool   `json:"used,omitempty"` // the first rule that set the target read it
 }
 
 // Fall is a future value of a target, and when it is reached.

@@ -18,6 +18,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/engine"
 )
 
 // What bounds an answer.
@@ -150,20 +151,27 @@ func (x *snapshot) container(w way, asked asked, now time.Time, windows int) ans
 	out.FirstSample, out.LastSample = unlessZero(u.FirstSample), unlessZero(u.LastSample)
 	seen := estimateOf(u, 1)
 	if !u.CPU.IsEmpty() {
-		out.CPU.Percentiles = tabulate(seen.CPU, asked.cpu, milliCPU)
+		out.CPU.Percentiles = tabulate(seen.CPU, asked.cpu, usedOf(w.recommended, asked.cpu, "cpu"), milliCPU)
 	}
 	if !u.Memory.IsEmpty() {
-		out.Memory.Percentiles = tabulate(seen.Memory, asked.memory, memory)
+		out.Memory.Percentiles = tabulate(seen.Memory, asked.memory, usedOf(w.recommended, asked.memory, "memory"), memory)
 	}
 	return out
 }
 
+// usedOf reports of a percentile whether the rule that set a target first read it.
+func usedOf(steps []engine.Step, asked lookups, resource string) func(fraction float64) bool {
+	first := slices.IndexFunc(steps, func(s engine.Step) bool { return s.Item == ofTarget && s.Field == "now."+resource })
+	fraction, ok := asked.before[first]
+	return func(p float64) bool { return ok && p == fraction }
+}
+
 // tabulate lists the usual percentiles and those that rules looked at.
-func tabulate(h facts.Histogram, asked map[float64]int64, render func(int64) string) (out []answers.Percentile) {
-	fractions := slices.Concat(percentiles, slices.Collect(maps.Keys(asked)))
+func tabulate(h facts.Histogram, asked lookups, used func(fraction float64) bool, render func(int64) string) (out []answers.Percentile) {
+	fractions := slices.Concat(percentiles, slices.Collect(maps.Keys(asked.amounts)))
 	slices.Sort(fractions)
 	for _, p := range slices.Compact(fractions) {
-		out = append(out, answers.Percentile{Percent: percent(p), Amount: render(h.Percentile(p))})
+		out = append(out, answers.Percentile{Percent: percent(p), Amount: render(h.Percentile(p)), Used: used(p)})
 	}
 	return out
 }

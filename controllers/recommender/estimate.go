@@ -23,8 +23,16 @@ type Explained struct {
 	history   facts.History // of a container
 }
 
-// asked are the percentiles of usage that rules looked at, by fraction, in milli-cores and bytes.
-type asked struct{ cpu, memory map[float64]int64 }
+// asked are the percentiles of usage that rules looked at.
+type asked struct{ cpu, memory lookups }
+
+// lookups are those of one resource.
+type lookups struct {
+	amounts map[float64]int64 // by fraction, in milli-cores or bytes
+	before  map[int]float64   // the last one before a step of the trace, by the step's index
+}
+
+func newLookups() lookups { return lookups{amounts: map[float64]int64{}, before: map[int]float64{}} }
 
 // Result is the recommendation of the rules for a workload.
 type Result struct {
@@ -81,7 +89,7 @@ func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of
 	for i := range all {
 		c := &all[i]
 		if explain {
-			c.trace, c.asked = &engine.Trace{}, &asked{cpu: map[float64]int64{}, memory: map[float64]int64{}}
+			c.trace, c.asked = &engine.Trace{}, &asked{cpu: newLookups(), memory: newLookups()}
 			out.Explained = append(out.Explained, Explained{Container: c.usage.Container, Trace: c.trace, asked: c.asked, history: historyOf(c.usage)})
 		}
 		out.Failed = append(out.Failed, c.run(v, len(all))...)
@@ -173,7 +181,7 @@ func (c *scaled) run(v *vpav1.VerticalPodAutoscaler, containers int) []*engine.R
 	name := c.usage.Container
 	known := estimateOf(c.usage, containers)
 	if c.asked != nil {
-		known.CPU, known.Memory = noting(known.CPU, c.asked.cpu), noting(known.Memory, c.asked.memory)
+		known.CPU, known.Memory = c.asked.cpu.of(known.CPU, c.trace), c.asked.memory.of(known.Memory, c.trace)
 	}
 	if before := recommendedFor(v, name); before != nil {
 		known.Before = facts.BoundsOf(before)
@@ -217,11 +225,11 @@ func estimateOf(u model.Usage, containers int) facts.Estimate {
 	}
 }
 
-// noting is a histogram that notes which percentiles it was asked for.
-func noting(h facts.Histogram, into map[float64]int64) facts.Histogram {
+// of is a histogram that notes which percentiles it is asked for, and at which step.
+func (l lookups) of(h facts.Histogram, trace *engine.Trace) facts.Histogram {
 	return facts.Histogram{Percentile: func(p float64) int64 {
 		amount := h.Percentile(p)
-		into[p] = amount
+		l.amounts[p], l.before[trace.Len()] = amount, p
 		return amount
 	}}
 }

@@ -125,7 +125,7 @@ func (r *Result) inputs() (out []input) {
 		if e.asked == nil {
 			continue
 		}
-		out = append(out, input{Container: e.Container, CPU: byPercent(e.asked.cpu), Memory: byPercent(e.asked.memory), History: e.history})
+		out = append(out, input{Container: e.Container, CPU: byPercent(e.asked.cpu.amounts), Memory: byPercent(e.asked.memory.amounts), History: e.history})
 	}
 	return out
 }

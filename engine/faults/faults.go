@@ -2,6 +2,7 @@
 package faults
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -11,6 +12,16 @@ import (
 func Join(errs ...error) error {
 	all := &multierror.Error{ErrorFormat: lines}
 	return multierror.Append(all, errs...).ErrorOrNil()
+}
+
+// Once is Join without repetitions: of errors of one text, the first stays.
+func Once(errs ...error) error {
+	seen := map[string]bool{}
+	return Join(slices.DeleteFunc(List(Join(errs...)), func(err error) bool {
+		again := seen[err.Error()]
+		seen[err.Error()] = true
+		return again
+	})...)
 }
 
 // List returns the errors inside a joined error, or the error itself. It does not unwrap an error

@@ -2,8 +2,10 @@ package page
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/explain"
 	"github.com/celvpa/celvpa/markup"
@@ -122,14 +124,7 @@ func usage(w *writer, a explain.Amounts) {
 
 // taken is the index of the percentile that the first rule made the target, or -1.
 func taken(a explain.Amounts) int {
-	if len(a.Way) > 0 {
-		for i, p := range a.Usage {
-			if p.Amount == a.Way[0].To {
-				return i
-			}
-		}
-	}
-	return -1
+	return slices.IndexFunc(a.Usage, func(p answers.Percentile) bool { return p.Used })
 }
 
 func way(w *writer, a explain.Amounts) {

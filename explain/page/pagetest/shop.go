@@ -43,7 +43,7 @@ func bound(item, rule, at, from, to string) engine.Step {
 func usage(amounts ...string) []answers.Percentile {
 	var out []answers.Percentile
 	for i, percent := range []string{"50", "90", "95", "99"} {
-		out = append(out, answers.Percentile{Percent: percent, Amount: amounts[i]})
+		out = append(out, answers.Percentile{Percent: percent, Amount: amounts[i], Used: percent == "90"})
 	}
 	return out
 }
