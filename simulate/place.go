@@ -322,8 +322,20 @@ func (c *Cluster) notePlaces(p *placement, left []*seenPod) {
 		names = append(names, pod.id.Namespace+"/"+pod.id.Name)
 	}
 	if len(left) > 0 {
-		c.note("%s of usage left out, of no workload in the manifests: %s", Counted(len(left), "pod"), Few(names))
+		c.note("%s of usage left out, of no workload in the manifests: %s%s", Counted(len(left), "pod"), Few(names), oddlyNamed(workloads, left))
 	}
+}
+
+// oddlyNamed explains why a pod whose name begins with that of a workload is none of its pods; empty if there is no such pod.
+func oddlyNamed(workloads []*placed, left []*seenPod) string {
+	for _, pod := range left {
+		for _, w := range workloads {
+			if !w.standIn && w.Namespace == pod.id.Namespace && w.BeginsLike(pod.id.Name) {
+				return fmt.Sprintf("; pods of %s have names such as %s", &w.Workload, w.NamesSuch())
+			}
+		}
+	}
+	return ""
 }
 
 // elsewhere suggests the same name in another namespace.

@@ -132,7 +132,7 @@ func TestBacktestsThatCannotRun(t *testing.T) {
 		"a parameter twice":             {[]string{"--sweep", "estimate.marginFraction=1", "--sweep", "estimate.marginFraction=2"}, "--sweep estimate.marginFraction=2: estimate.marginFraction is swept twice; name all its values at once"},
 		"an unknown parameter":          {[]string{"--sweep", "oom-bump.rate=1"}, "--sweep oom-bump.rate=1: policy shipped has no such parameter; did you mean oom-bump.ratio?"},
 		"a parameter without its set":   {[]string{"--sweep", "marginFraction=1"}, "--sweep marginFraction=1: policy shipped has no such parameter; did you mean estimate.marginFraction?"},
-		"a value of another type":       {[]string{"--sweep", "estimate.marginFraction=much"}, `--sweep estimate.marginFraction=much: rules/estimate.yaml:24:12: RuleSet estimate@1.0.0: param marginFraction (--recommendation-margin-fraction): "much" is not a finite number`},
+		"a value of another type":       {[]string{"--sweep", "estimate.marginFraction=much"}, `--sweep estimate.marginFraction=much: --recommendation-margin-fraction: "much" is not a finite number (param marginFraction of RuleSet estimate@1.0.0, at rules/estimate.yaml:24:12)`},
 		"a value that is not allowed":   {[]string{"--sweep", "estimate.marginFraction=-1"}, "-1 is below the least allowed, 0"},
 		"a parameter that cannot act":   {[]string{"--sweep", "eviction.resizeWithoutAdmission=false"}, "--in-place-without-admission does nothing in celvpa backtest: this command assumes that the admission controller is alive; leave it out"},
 		"a parameter behind a gate":     {[]string{"--sweep", "maxBoostedCPU=1,2"}, "behind a feature gate; add --feature-gates=CPUStartupBoost=true"},

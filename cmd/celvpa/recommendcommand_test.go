@@ -30,7 +30,7 @@ func TestTheRecommendCommand(t *testing.T) {
 	}{
 		"a table":                        {args: "-f shop.yaml --usage usage.csv", out: header + row + unsure},
 		"standard input":                 {args: "-f shop.yaml --usage -", stdin: hour("shop-7c5687bd57-659fr", "app"), out: header + row + unsure},
-		"a row that cannot be used":      {args: "-f shop.yaml --usage bad.csv", out: "celvpa: bad.csv:1: time \"soon\" is not a number: write it like 2026-01-31T12:00:00Z or as seconds since 1970; this row is left out\n" + header + row + unsure},
+		"a row that cannot be used":      {args: "-f shop.yaml --usage bad.csv", out: "celvpa: bad.csv:1: \"soon\" is not a time: write it like 2026-01-31T12:00:00Z or as seconds since 1970; this row is left out\n" + header + row + unsure},
 		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than 2026-01-01T00:01:00Z\n" + header + "web        shop  app        126m        250Mi          25m        250Mi         181566m    357589164680  126m          250Mi\n" + unsure},
 		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: header + "web        shop  app        1168m       1238659775     120m       1180340057    29675m     31470355978   1168m         1238659775\n" + unsure},
 		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: header + "web        shop  app        220m        431571270      209m       411251635     5589m      10964836164   220m          431571270\n" + unsure},
@@ -40,7 +40,7 @@ func TestTheRecommendCommand(t *testing.T) {
 		"an object that does not fit":    {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: header + row + unsure, fails: "standard input:2: VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
 		"no VPA":                         {args: "-f -", fails: "there is no VerticalPodAutoscaler in -: nothing was recommended"},
 		"a half-life of nothing":         {args: "-f shop.yaml --memory-histogram-decay-half-life 0s", fails: "--memory-histogram-decay-half-life is 0s; it must be greater than 0"},
-		"a time that is none":            {args: "-f shop.yaml --now soon", fails: `--now: time "soon" is not a number`},
+		"a time that is none":            {args: "-f shop.yaml --now soon", fails: `--now: "soon" is not a time`},
 		"an output that there is not":    {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, json or yaml`},
 		"standard input for two things":  {args: "-f - --usage -", fails: "-f and --usage cannot both be standard input"},
 		"no path":                        {fails: "no manifests are named with -f, and there is no cluster to read: "},

@@ -33,7 +33,7 @@ func TestAVPAThatCannotBeUsedLeavesTheAnswersAboutOthers(t *testing.T) {
 		out, fail string
 	}{
 		"diff: one is of another type":        {diff, plain + huge, "VerticalPodAutoscaler default/plain: nothing changes\n", cannotRead},
-		"diff: one is no YAML":                {diff, plain + "---\na: b: c\n", "VerticalPodAutoscaler default/plain: nothing changes\n", "standard input:6: not valid YAML: mapping values are not allowed in this context"},
+		"diff: one is no YAML":                {diff, plain + "---\na: b: c\n", "VerticalPodAutoscaler default/plain: nothing changes\n", "standard input:6:4: not valid YAML: mapping values are not allowed in this context"},
 		"diff: one is unreadable, one pinned": {diff, plain + huge + pinned, "VerticalPodAutoscaler default/plain: nothing changes\n", cannotRead + "\n" + notLoaded},
 		"diff: none can be used":              {diff, huge[len("---\n"):], "", "standard input:1: VerticalPodAutoscaler default/huge cannot be used"},
 		"diff: none can be used, as JSON":     {append(diff, "-o", "json"), huge[len("---\n"):], "{\n  \"changes\": []\n}\n", "standard input:1: VerticalPodAutoscaler default/huge cannot be used"},

@@ -28,7 +28,6 @@ func TestManifestsAreJudged(t *testing.T) {
   spec.updatePolicy.minReplicas: Invalid value: "string": spec.updatePolicy.minReplicas in body must be of type integer: "string" (rule schema)
   spec.updatePolicy.updateMode: Invalid value: "boolean": spec.updatePolicy.updateMode in body must be of type string: "boolean"; write the value in quotes (rule schema)
   spec.resourcePolicy.containerPolicies[0].containerName: name the container that this policy is for, or use '*' for all others (rule vpa-object/container-name-required)
-  spec.resourcePolicy.containerPolicies[0].minAllowed: an amount is not a quantity: write it like 250m or 1Gi (rule vpa-bounds/quantities-parse)
 web/words: refused (mistakes.yaml:15)
   spec.updatePolicy.minReplica: unknown field: kubectl refuses it, and an API server drops it without a word; check how it is spelled and where it stands (rule schema)
   spec.updatePolicy.updateMode: update mode Sometimes is not known: use Off, Initial, Recreate, InPlaceOrRecreate or InPlace (rule vpa-object/update-mode-known)
@@ -51,7 +50,7 @@ default/old-mode: allowed (mistakes.yaml:21)
 		"rules that were not loaded before":  {args: "-f pinned.yaml --old pinned.yaml", out: "web/shop: allowed (pinned.yaml:1)\n"},
 		"overlays, enforced and warned with": {args: "-f overlays", no: true, out: "web/shop: allowed (overlays/vpas.yaml:1)\n  warning: spec.updatePolicy.minReplicas: RuleOverlay two-soon (Warn) would refuse this: one pod is not enough here (rule vpa-object/two-replicas)\npayments/shop: refused (overlays/vpas.yaml:8)\n  spec.updatePolicy.minReplicas: one pod is not enough here (rule vpa-object/two-replicas)\nelsewhere/shop: allowed (overlays/vpas.yaml:15)\n"},
 
-		"documents that cannot be read":        {args: "-f unreadable.yaml", out: "default/first: allowed (unreadable.yaml:1)\ndefault/last: allowed (unreadable.yaml:15)\n", fails: "unreadable.yaml:11:3: key \"name\" is already set on line 10; keep one of them\nunreadable.yaml:14: not valid YAML: did not find expected node content"},
+		"documents that cannot be read":        {args: "-f unreadable.yaml", out: "default/first: allowed (unreadable.yaml:1)\ndefault/last: allowed (unreadable.yaml:15)\n", fails: "unreadable.yaml:11:3: key \"name\" is already set on line 10; keep one of them\nunreadable.yaml:13:1: not valid YAML: did not find expected node content"},
 		"old objects that cannot be read":      {args: "-f shop.yaml --old unreadable.yaml", out: "web/shop: allowed (shop.yaml:7)\n", fails: "unreadable.yaml:11:3: key \"name\" is already set"},
 		"a refusal does not hide a failure":    {args: "-f in-place.yaml -f missing.yaml", out: "web/shop: refused (in-place.yaml:1)\n" + gateOff, fails: "cannot read missing.yaml: no such file or directory"},
 		"an overlay that cannot be used":       {args: "-f shop.yaml -f overlay-at-fault.yaml", out: "web/shop: allowed (shop.yaml:7)\n", fails: "RuleOverlay nowhere cannot be used: "},

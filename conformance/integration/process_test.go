@@ -96,7 +96,7 @@ func TestBadSurroundingsEndInOneClearLine(t *testing.T) {
 	t.Run("an unknown flag, gate and value", func(t *testing.T) {
 		requireRefusal(t, runToEnd("updater", "--min-replicants=1"), "unknown flag: --min-replicants")
 		requireRefusal(t, runToEnd("updater", "--feature-gates=Magic=true"), `there is no gate "Magic"`, "known: CPUStartupBoost, InPlace")
-		requireRefusal(t, runToEnd("recommender", "--target-cpu-percentile=lots"), `param target.cpu (--target-cpu-percentile): "lots" is not a finite number`)
+		requireRefusal(t, runToEnd("recommender", "--target-cpu-percentile=lots"), `--target-cpu-percentile: "lots" is not a finite number (param target.cpu of RuleSet estimate@1.0.0`)
 		requireRefusal(t, runToEnd("run", "--vpa-object-namespace=a", "--ignored-vpa-object-namespaces=b"), "exclude each other")
 		requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--register-by-url"), "--register-by-url needs --webhook-address")
 	})

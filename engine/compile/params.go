@@ -234,15 +234,15 @@ func (c *compiler) withinBounds(p document.Param, t lang.Type, text string, v re
 	return nil
 }
 
-// badParam reports a bad value where it is written or, if the host gave it, where the parameter is declared.
+// badParam reports a bad value where it is written or, if the host gave it, at its flag or else where the parameter is declared.
 func (c *compiler) badParam(p document.Param, from source.Scalar, overridden bool, subject string, err error) {
 	if !overridden {
 		c.ps.At(from, subject, fmt.Sprintf("param %s: %v", p.Name.Value, err))
 		return
 	}
-	name := p.Name.Value
-	if p.Flag != "" {
-		name += " (--" + p.Flag + ")"
+	if p.Flag == "" {
+		c.ps.Add(&source.Problem{Pos: p.Name.Pos, Subject: subject, Message: fmt.Sprintf("param %s: %v", p.Name.Value, err)})
+		return
 	}
-	c.ps.Add(&source.Problem{Pos: p.Name.Pos, Subject: subject, Message: fmt.Sprintf("param %s: %v", name, err)})
+	c.ps.Add(&source.Problem{Message: fmt.Sprintf("--%s: %v (param %s of %s, at %s)", p.Flag, err, p.Name.Value, subject, p.Name.Pos)})
 }

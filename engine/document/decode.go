@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -48,30 +47,18 @@ func decodeFile(file string, data []byte, selectorKey string, ps *source.Collect
 			return out
 		}
 		if err != nil {
-			pos := yamlErrorPosition(file, err)
-			message := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), fmt.Sprintf("line %d: ", pos.Line))
-			ps.Add(&source.Problem{Pos: pos, Message: "not valid YAML: " + message + "; look for indentation, tabs and quotes here and in the lines around it",
-				Excerpt: source.Excerpt(d.Lines, pos)})
+			fault := source.FindYAMLFault(data, err)
+			if fault.Message != source.TemplateText {
+				fault.Message += "; look for indentation, tabs and quotes here and in the lines around it"
+			}
+			pos := source.Position{File: file, Line: fault.Line, Col: fault.Col}
+			ps.Add(&source.Problem{Pos: pos, Message: "not valid YAML: " + fault.Message, Excerpt: source.Excerpt(d.Lines, pos)})
 			return out
 		}
 		if doc, ok := d.document(root.Content[0]); ok {
 			out = append(out, doc)
 		}
 	}
-}
-
-// yamlErrorPosition parses the YAML library's "line N:" messages.
-func yamlErrorPosition(file string, err error) source.Position {
-	pos := source.Position{File: file, Line: 1, Col: 1}
-	_, rest, ok := strings.Cut(err.Error(), "line ")
-	if !ok {
-		return pos
-	}
-	digits, _, _ := strings.Cut(rest, ":")
-	if n, convErr := strconv.Atoi(digits); convErr == nil {
-		pos.Line = n
-	}
-	return pos
 }
 
 func (d *Decoder) document(n *yaml.Node) (document, bool) {

@@ -13,17 +13,19 @@ import (
 
 // Problem is one fault in a rule file.
 type Problem struct {
-	Pos     Position
-	Subject string // e.g. "RuleSet container-caps, rule caps/max-allowed, set now.cpu"
+	Pos     Position // zero = in no file
+	Subject string   // e.g. "RuleSet container-caps, rule caps/max-allowed, set now.cpu"
 	Message string
 	Excerpt string // the offending line with a caret; may be empty
 }
 
-// Error formats file:line:col, the subject, the message and the excerpt.
+// Error formats file:line:col if there is one, the subject, the message and the excerpt.
 func (p *Problem) Error() string {
 	var b strings.Builder
-	b.WriteString(p.Pos.String())
-	b.WriteString(": ")
+	if p.Pos != (Position{}) {
+		b.WriteString(p.Pos.String())
+		b.WriteString(": ")
+	}
 	if p.Subject != "" {
 		b.WriteString(p.Subject)
 		b.WriteString(": ")

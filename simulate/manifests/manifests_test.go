@@ -94,9 +94,12 @@ func TestEveryDocumentIsReadWhateverTheEncoding(t *testing.T) {
 func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 	const first, last = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n", "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: z}\n"
 	for name, tt := range map[string]struct{ text, want string }{
-		"no YAML":               {text: "a: b\nc: [\n", want: "standard input:8: not valid YAML: did not find expected node content"},
-		"more than one root":    {text: "{a: b}\n{c: d}", want: "standard input:6: not valid YAML: did not find expected <document start>"},
-		"a tab":                 {text: "kind:\n\t- a", want: "standard input:6: not valid YAML: found character that cannot start any token"},
+		"no YAML":               {text: "a: b\nc: [\n", want: "standard input:6:1: not valid YAML: did not find expected node content"},
+		"more than one root":    {text: "{a: b}\n{c: d}", want: "standard input:6:1: not valid YAML: did not find expected <document start>"},
+		"a tab":                 {text: "kind:\n\t- a", want: "standard input:6:1: not valid YAML: found character that cannot start any token"},
+		"a template":            {text: "{{- if .Values.vpa }}\nkind: Pod\n{{- end }}", want: "standard input:5:1: not valid YAML: it is a template, with {{: render it first, as helm template does"},
+		"a name to fill in":     {text: "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Release.Name }}", want: "standard input:8:10: not a manifest: it is a template, with {{: render it first, as helm template does"},
+		"a key that is a list":  {text: "apiVersion: v1\nkind: Pod\nmetadata: {[a]: b}", want: "standard input:7:12: not a manifest: a key is a single value, and this one is a mapping or a list"},
 		"a key twice":           {text: "apiVersion: v1\nkind: Pod\nmetadata:\n  name: b\n  name: c", want: `standard input:9:3: key "name" is already set on line 8; keep one of them`},
 		"a key of JSON twice":   {text: "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\n\"kind\":\"Job\"}", want: `standard input:6:1: key "kind" is already set on line 5; keep one of them`},
 		"a list at the root":    {text: "- a", want: "standard input:5: not an object: a manifest is a mapping with apiVersion and kind"},

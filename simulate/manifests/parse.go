@@ -10,7 +10,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf16"
 
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"                  // scalars like kubectl: unquoted Off is false
 
 	"github.com/celvpa/celvpa/crds/quantity"
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 type chunk struct {
@@ -157,28 +157,41 @@ func (c chunk) ofYAML(file string) ([]Document, []error) {
 	}
 	text, err := yaml.YAMLToJSON(c.text)
 	if err != nil {
-		return nil, []error{c.placed(file, err)}
+		return nil, []error{c.noObject(at, node, err)}
 	}
 	return objects(object{at: at, json: text, node: node, before: c.before})
 }
 
-var yamlLine = regexp.MustCompile(`(?s)^.*?line (\d+): (.*)$`)
-
 // placed adds the place in the file to a YAML parser error.
 func (c chunk) placed(file string, err error) error {
-	at, message := Place{File: file, Line: c.before + 1 + leading(c.text)}, strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
-		line, _ := strconv.Atoi(m[1])
-		if at.Line, message = c.before+line, m[2]; strings.HasPrefix(message, "did not find expected") {
-			at.Line++ // the library counts from 0
-		}
-	}
-	return fmt.Errorf("%s: not valid YAML: %s", at, message)
+	fault := source.FindYAMLFault(c.text, err)
+	return fmt.Errorf("%s:%d: not valid YAML: %s", Place{File: file, Line: c.before + fault.Line}, fault.Col, fault.Message)
 }
 
-// leading counts leading empty lines.
-func leading(text []byte) int {
-	return bytes.Count(text[:len(text)-len(bytes.TrimLeft(text, " \t\r\n"))], []byte("\n"))
+// noObject says why YAML is no object of JSON: one of its keys is none, as {{ .Name }} is a mapping within a mapping.
+func (c chunk) noObject(at Place, node *yamlv3.Node, err error) error {
+	key := oddKey(node)
+	if key == nil {
+		return fmt.Errorf("%s: not valid YAML: %s", at, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	at.Line = c.before + key.Line
+	if bytes.Contains(c.text, []byte("{{")) {
+		return fmt.Errorf("%s:%d: not a manifest: %s", at, key.Column, source.TemplateText)
+	}
+	return fmt.Errorf("%s:%d: not a manifest: a key is a single value, and this one is a mapping or a list", at, key.Column)
+}
+
+// oddKey is the first key that is not a single value; nil = none.
+func oddKey(node *yamlv3.Node) *yamlv3.Node {
+	for i, child := range node.Content {
+		if node.Kind == yamlv3.MappingNode && i%2 == 0 && child.Kind != yamlv3.ScalarNode && child.Kind != yamlv3.AliasNode {
+			return child
+		}
+		if key := oddKey(child); key != nil {
+			return key
+		}
+	}
+	return nil
 }
 
 // repeatedKeys finds duplicate keys, whose values would be lost.

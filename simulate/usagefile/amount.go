@@ -168,6 +168,8 @@ func instant(text string, scale int) (int64, error) {
 	switch {
 	case errors.Is(err, errHuge):
 		return 0, fmt.Errorf("time %q is after 2262: write seconds since 1970, not thousandths", text)
+	case errors.Is(err, errNotNumber):
+		return 0, fmt.Errorf("%q is not a time: write it like 2026-01-31T12:00:00Z or as seconds since 1970", text)
 	case err != nil:
 		return 0, fmt.Errorf("time %q %w: write it like 2026-01-31T12:00:00Z or as seconds since 1970", text, err)
 	}

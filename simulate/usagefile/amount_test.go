@@ -69,7 +69,7 @@ func TestTimesAreReadExactly(t *testing.T) {
 	for text, want := range map[string]string{
 		"1376314846000":        `time "1376314846000" is after 2262: write seconds since 1970, not thousandths`,
 		"-1":                   `time "-1" is less than 0: write it like 2026-01-31T12:00:00Z or as seconds since 1970`,
-		"":                     `time "" is not a number`,
+		"":                     `"" is not a time`,
 		"2026-01-31":           `time "2026-01-31" is not written like 2026-01-31T12:00:00Z`,
 		"1969-12-31T23:59:59Z": `time "1969-12-31T23:59:59Z" is not between 1970 and 2262`,
 	} {

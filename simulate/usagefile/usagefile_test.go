@@ -58,7 +58,7 @@ func TestRowsOfCSVAreRead(t *testing.T) {
 func TestRowsThatCannotBeUsedCostNothingElse(t *testing.T) {
 	for row, want := range map[string]string{
 		"5,ns,p,a,cpu":               `it has 5 columns and not 6: timestamp,namespace,pod,container,resource,value`,
-		"soon,ns,p,a,cpu,1":          `time "soon" is not a number: write it like 2026-01-31T12:00:00Z or as seconds since 1970`,
+		"soon,ns,p,a,cpu,1":          `"soon" is not a time: write it like 2026-01-31T12:00:00Z or as seconds since 1970`,
 		"5,ns,p,a,disk,1":            `resource "disk" is not known; it is cpu, memory or oom`,
 		"5,ns,,a,cpu,1":              `it names no pod, or no container`,
 		"5,ns,p,,cpu,1":              `it names no pod, or no container`,
