@@ -40,7 +40,7 @@ func TestHistoryNamesFilesAndServers(t *testing.T) {
 		"--history says where usage comes from":                                   {},
 		"--history-length is for a server, and --history names none":              {"--history=a.csv", "--history-length=7d"},
 		"--history=http:///x: use a URL with http or https and a host":            {"--history=http:///x"},
-		"--history-end: \"tomorrow\" is not a time":                        {"--history=http://a", "--history-end=tomorrow"},
+		"--history-end: \"tomorrow\" is not a time":                               {"--history=http://a", "--history-end=tomorrow"},
 		"--prometheus-basic-auth-file and --prometheus-bearer-token-file exclude": {"--history=http://a", "--prometheus-basic-auth-file=a", "--prometheus-bearer-token-file=b"},
 	} {
 		_, err := read(args...)

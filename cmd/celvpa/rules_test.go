@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -219,3 +220,44 @@ spec:
     given: {bound: {target: {}}}
     expect: {bound: {target: {now: {cpu: 1150m, memory: 1234803097}}}}
 `
+
+// TestLintReportsFaultsOfAllKindsAtOnce: keys, names, params and types were four rounds, each of which showed the next one's faults.
+func TestLintReportsFaultsOfAllKindsAtOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, ".", "a.yaml", `apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: mine}
+spec:
+  modee: Audit
+  change:
+  - {params: {container-caps.nope: 3}}
+  - {params: {containerMaxAllowed.cpu: lots}}
+  - {disable: container-caps/polici}
+  - after: container-caps
+    stage: {name: s, each: bound, rules: [{name: r, set: {now.memory: now.memory * 1.5}}]}
+---
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleSet
+metadata: {name: rounding}
+spec:
+  version: 1.0.0
+  point: container.recommend
+  stages:
+  - {name: s, each: bound, rules: [{name: r, set: {now.memory: nope}}]}
+`)
+	out, err := celvpa(t, "rules", "lint", "a.yaml", "-o", "json")
+	require.ErrorIs(t, err, errNo)
+	var found ruleProblems
+	require.NoError(t, json.Unmarshal([]byte(out), &found))
+	var at []string
+	for _, p := range found.Problems {
+		at = append(at, strings.TrimPrefix(p.At, "a.yaml:"))
+	}
+	require.Equal(t, []string{"5:3", "7:15", "8:40", "9:15", "11:82", "20:64"}, at, out)
+
+	write(t, ".", "a.yaml", "kind: RuleSett\n---\napiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec: {change: [{add: mine@1.0.0}]}\n")
+	out, err = celvpa(t, "rules", "lint", "a.yaml")
+	require.ErrorIs(t, err, errNo)
+	require.Contains(t, out, "a.yaml:1:1: kind \"RuleSett\" is not known here")
+	require.Contains(t, out, "1 found", "that the rule set is missing follows from it")
+}

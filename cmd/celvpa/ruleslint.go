@@ -2,8 +2,10 @@ package main
 
 import (
 	"io"
+	"slices"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/emit"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -87,12 +89,29 @@ func (o *ruleOptions) lint(path string) ([]*source.Problem, error) {
 		err = files.TestOwn()
 	}
 	if problems := source.Problems(err); len(problems) > 0 {
-		return problems, nil
+		return append(problems, o.furtherProblems(path, problems)...), nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	return append(files.book.Findings(), refusedSchemas(files.book)...), nil
+}
+
+// furtherProblems are those that compiling shows of rules which are faulty already as they are read. Where a line has a fault, what
+// else it shows may follow from that.
+func (o *ruleOptions) furtherProblems(path string, known []*source.Problem) []*source.Problem {
+	options, err := o.options(path)
+	if err != nil {
+		return nil
+	}
+	rules, err := policy.Open(options)
+	if err == nil || rules == nil {
+		return nil
+	}
+	_, err = o.compile(rules)
+	return slices.DeleteFunc(source.Problems(err), func(p *source.Problem) bool {
+		return slices.ContainsFunc(known, func(k *source.Problem) bool { return k.Pos.File == p.Pos.File && k.Pos.Line == p.Pos.Line })
+	})
 }
 
 // refusedSchemas lists why API servers would refuse the CRDs with the rules of a pipeline.

@@ -102,7 +102,7 @@ type Rules struct {
 	Options Options
 }
 
-// Open reads the rule files. The error lists every fault with its position.
+// Open reads the rule files. The error lists every fault with its position; rules that come with it are for finding more faults.
 func Open(o Options) (*Rules, error) {
 	layer, _, err := own(o.Path)
 	if err != nil {
@@ -119,17 +119,17 @@ func openOver(o Options, layer *document.Layer) (*Rules, error) {
 		over.Base = library
 		library, err = over.Load(*layer)
 	}
-	if err != nil {
+	if library == nil {
 		return nil, err
 	}
-	registry, err := Registry()
-	if err != nil {
-		return nil, err
+	registry, broken := Registry()
+	if broken != nil {
+		return nil, broken
 	}
 	if o.Pipeline == "" {
 		o.Pipeline = rules.DefaultPipeline
 	}
-	return &Rules{Library: library, registry: registry, Options: o}, nil
+	return &Rules{Library: library, registry: registry, Options: o}, err
 }
 
 // Compile compiles every pipeline, alone and with its overlays. The error lists every fault with

@@ -93,7 +93,7 @@ func TestHalfWrittenFilesAreRefusedByNameAndLine(t *testing.T) {
 		wants string
 	}{
 		"emptied":               {func(t *testing.T, file string) { require.NoError(t, os.Truncate(file, 0)) }, "1.yaml:1:1: the file is empty: write its rules again, or delete it"},
-		"cut off":               {func(t *testing.T, file string) { cut(t, file, ": 0.5") }, "1.yaml:5:1: not valid YAML"},
+		"cut off":               {func(t *testing.T, file string) { cut(t, file, ": 0.5") }, "1.yaml:6:13: not valid YAML"},
 		"cut off between lines": {func(t *testing.T, file string) { cut(t, file, "spec:") }, "1.yaml:1:1: RuleOverlay part-1"},
 		"zeros after a crash":   {func(t *testing.T, file string) { write(t, file, make([]byte, 100)) }, "1.yaml:1:1: "},
 		"a link into nothing": {func(t *testing.T, file string) {

@@ -57,12 +57,10 @@ func NewRulebook(lib *document.Library, reg *registry.Registry, o Options) (*Rul
 		c.noteLeftOut(base)
 		b.plans[planKey(pipe, nil)] = c.plan(base)
 	}
-	if len(c.ps.List) == 0 { // overlays on a broken base only repeat its faults
-		for _, name := range slices.Sorted(maps.Keys(lib.Overlays)) {
-			b.insert(lib.Overlays[name])
-		}
+	for _, name := range slices.Sorted(maps.Keys(lib.Overlays)) {
+		b.insert(lib.Overlays[name])
 	}
-	c.ps.Dedupe()
+	c.ps.Dedupe() // overlays on a broken base repeat its faults
 	if err := c.ps.Err(); err != nil {
 		return nil, err
 	}
@@ -119,8 +117,9 @@ func (b *Rulebook) insert(o *document.Overlay) {
 		alone := base.Clone()
 		alone.Apply(o, b.library, ps)
 		b.compiler.noteParams(alone)
-		if len(ps.List) == before {
-			b.plans[planKey(pipe, []*document.Overlay{o})] = b.compiler.plan(alone)
+		// What it can change is compiled even if not all of it can be, for its faults.
+		if plan := b.compiler.plan(alone); len(ps.List) == before {
+			b.plans[planKey(pipe, []*document.Overlay{o})] = plan
 		}
 		for _, other := range b.overlays {
 			if other.AppliesTo(pipe) && b.compiler.goOn(0) == nil {

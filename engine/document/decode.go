@@ -30,21 +30,20 @@ type Decoder struct {
 	selectorKey string // overlay key of the label selector
 }
 
-// decodeFile decodes every document of a file. Faults go to ps; the rest is returned.
-func decodeFile(file string, data []byte, selectorKey string, ps *source.Collector) []document {
+// decodeFile decodes every document of a file. Faults go to ps; the rest is returned. lost says that a document is not part of it.
+func decodeFile(file string, data []byte, selectorKey string, ps *source.Collector) (out []document, lost bool) {
 	d := &Decoder{File: file, Problems: ps, selectorKey: selectorKey}
 	if !utf8.Valid(data) {
 		ps.Add(&source.Problem{Pos: source.Position{File: file, Line: 1, Col: 1}, Message: "the file is not valid UTF-8; save it as UTF-8"})
-		return nil
+		return nil, true
 	}
 	d.Lines = strings.Split(string(data), "\n")
-	var out []document
 	stream := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var root yaml.Node
 		err := stream.Decode(&root)
 		if errors.Is(err, io.EOF) {
-			return out
+			return out, lost
 		}
 		if err != nil {
 			fault := source.FindYAMLFault(data, err)
@@ -53,10 +52,13 @@ func decodeFile(file string, data []byte, selectorKey string, ps *source.Collect
 			}
 			pos := source.Position{File: file, Line: fault.Line, Col: fault.Col}
 			ps.Add(&source.Problem{Pos: pos, Message: "not valid YAML: " + fault.Message, Excerpt: source.Excerpt(d.Lines, pos)})
-			return out
+			return out, true
 		}
+		before := len(ps.List)
 		if doc, ok := d.document(root.Content[0]); ok {
 			out = append(out, doc)
+		} else if len(ps.List) > before {
+			lost = true
 		}
 	}
 }

@@ -23,6 +23,7 @@ type Library struct {
 	Tests     []*RuleTest // by file name, then as written
 
 	written map[string]*Pipeline // without what they inherit
+	lost    bool                 // a document could not be read at all
 }
 
 // Layer is a folder of *.yaml and *.yml files, hidden folders excluded, or a single such file.
@@ -52,7 +53,8 @@ type Loader struct {
 }
 
 // Load reads the layers. Later layers replace what has the same name and version in earlier ones;
-// within a layer names are unique. Any fault rejects the whole library; the error lists them all.
+// within a layer names are unique. Any fault rejects the whole library; the error lists them all. The library that comes with an
+// error is for finding more faults; it is nil where these would only follow from those that the error lists.
 func (o Loader) Load(layers ...Layer) (*Library, error) {
 	if o.SelectorKey == "" {
 		o.SelectorKey = "selector"
@@ -72,17 +74,20 @@ func (o Loader) Load(layers ...Layer) (*Library, error) {
 		maps.Copy(lib.written, one.written)
 		maps.Copy(lib.Overlays, one.Overlays)
 		lib.Tests = append(lib.Tests, one.Tests...)
+		lib.lost = lib.lost || one.lost
 	}
 	if len(ps.List) == 0 && len(lib.written) == 0 {
 		return nil, fmt.Errorf("no %s found among the rule files: add one that names the rule sets of each point", KindPipeline)
 	}
-	if len(ps.List) == 0 { // else an extended one may only seem to be missing
+	faulty := len(ps.List)
+	if !lib.lost { // else an extended one may only seem to be missing
 		lib.completePipelines(ps)
 	}
-	if err := ps.Err(); err != nil {
+	err := ps.Err()
+	if lib.lost || len(ps.List) > faulty {
 		return nil, err
 	}
-	return lib, nil
+	return lib, err
 }
 
 func newLibrary() *Library {
@@ -95,7 +100,7 @@ func (o Loader) Overlay(file string, data []byte) (*Overlay, error) {
 		o.SelectorKey = "selector"
 	}
 	ps := &source.Collector{}
-	docs := decodeFile(file, data, o.SelectorKey, ps)
+	docs, _ := decodeFile(file, data, o.SelectorKey, ps)
 	if err := ps.Err(); err != nil {
 		return nil, err
 	}
@@ -169,9 +174,12 @@ func (l *Library) add(file File, shown, selectorKey string, ps *source.Collector
 	}
 	if file.Fault != "" {
 		ps.Add(&source.Problem{Pos: source.Position{File: shown, Line: 1, Col: 1}, Message: file.Fault})
+		l.lost = true
 		return
 	}
-	for _, doc := range decodeFile(shown, file.Data, selectorKey, ps) {
+	docs, lost := decodeFile(shown, file.Data, selectorKey, ps)
+	l.lost = l.lost || lost
+	for _, doc := range docs {
 		switch {
 		case doc.ruleSet != nil:
 			if old, twice := l.RuleSets[doc.ruleSet.ID()]; twice {
