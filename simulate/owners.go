@@ -1,13 +1,14 @@
 package simulate
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/simulate/manifests"
@@ -58,10 +59,10 @@ func (c *view) madeByKnown(namespace string, owner *metav1.OwnerReference) bool 
 
 // standIn adds a VPA's missing target if it owns pods, itself or indirectly. It selects them all.
 func (c *view) standIn(namespace string, owner *metav1.OwnerReference) {
-	for _, v := range c.longestFirst(namespace) {
+	for _, v := range c.targetingBeginnings(namespace, owner.Name) {
 		of := target.Of(v.VerticalPodAutoscaler)
 		kind, wellKnown := manifests.WellKnown(of.Kind)
-		if !wellKnown || of.Name == "" || !strings.HasPrefix(owner.Name, of.Name) || of.Kind == "CronJob" { // its pods' labels are unknown
+		if !wellKnown || of.Name == "" || of.Kind == "CronJob" { // its pods' labels are unknown
 			continue
 		}
 		w, err := manifests.StandIn(kind, namespace, of.Name, nil)
@@ -80,20 +81,20 @@ func (c *view) standIn(namespace string, owner *metav1.OwnerReference) {
 	}
 }
 
-// longestFirst are the VPAs of a namespace, those with the longest name of a target first.
-func (c *view) longestFirst(namespace string) []*judgedVPA {
-	if sorted := c.longest[namespace]; sorted != nil {
-		return sorted
+// targetingBeginnings are the VPAs whose target has a name that another name begins with, those with
+// the longest first.
+func (c *view) targetingBeginnings(namespace, name string) (out []*judgedVPA) {
+	if c.byTargetName == nil {
+		c.byTargetName = map[client.ObjectKey][]*judgedVPA{}
+		for _, v := range c.inOrder {
+			key := client.ObjectKey{Namespace: v.Namespace, Name: target.Of(v.VerticalPodAutoscaler).Name}
+			c.byTargetName[key] = append(c.byTargetName[key], v)
+		}
 	}
-	sorted := slices.Clone(c.vpas[namespace])
-	slices.SortStableFunc(sorted, func(x, y *judgedVPA) int {
-		return cmp.Compare(len(target.Of(y.VerticalPodAutoscaler).Name), len(target.Of(x.VerticalPodAutoscaler).Name))
-	})
-	if c.longest == nil {
-		c.longest = map[string][]*judgedVPA{}
+	for beginning := range beginnings(name) {
+		out = append(out, c.byTargetName[client.ObjectKey{Namespace: namespace, Name: beginning}]...)
 	}
-	c.longest[namespace] = sorted
-	return sorted
+	return out
 }
 
 // sortedVPAs are all VPAs by namespace, in the order of the manifests.

@@ -30,6 +30,8 @@ const goneAfter = time.Hour
 // placement assigns pods to workloads.
 type placement struct {
 	workloads []*placed
+	byKind    map[kindKey]*placed     // the first of each
+	index     map[string]*placedIndex // by namespace, once all workloads are known
 	all       []*corev1.Pod
 	ranges    map[string][]corev1.LimitRange // by namespace
 	present   map[model.PodID]bool           // pods that still exist
@@ -43,6 +45,14 @@ type placed struct {
 	manifests []*corev1.Pod // pods in the manifests
 	loosely   bool          // inUsage match only by name prefix
 	asked     []string      // VPAs that it stands in for
+	order     int           // in the placement
+	elsewhere string        // what another namespace has, for messages
+}
+
+// kindKey is a workload with its API group.
+type kindKey struct {
+	kind            schema.GroupKind
+	namespace, name string
 }
 
 type seenPod struct {
@@ -64,10 +74,10 @@ func (c *Cluster) place(vpas []*vpav1.VerticalPodAutoscaler, usage []Seen) (*pla
 	workloads, unreadWorkloads := c.set.Workloads()
 	pods, unreadPods := c.set.Pods()
 	ranges, unreadRanges := c.limitRanges()
-	p := &placement{present: map[model.PodID]bool{}, ranges: ranges}
+	p := &placement{present: map[model.PodID]bool{}, ranges: ranges, byKind: map[kindKey]*placed{}}
 	for _, w := range workloads {
 		if p.find(w.GroupKind, w.Namespace, w.Name) == nil {
-			p.workloads = append(p.workloads, &placed{Workload: w})
+			p.add(&placed{Workload: w})
 		}
 	}
 	unreadTargets := p.addTargets(c.set, vpas)
@@ -75,6 +85,7 @@ func (c *Cluster) place(vpas []*vpav1.VerticalPodAutoscaler, usage []Seen) (*pla
 	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name matches best
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
 	})
+	p.index = byNamespace(p.workloads)
 
 	inManifests := map[model.PodID]*corev1.Pod{}
 	for i := range pods {
@@ -101,12 +112,11 @@ func (c *Cluster) place(vpas []*vpav1.VerticalPodAutoscaler, usage []Seen) (*pla
 func (w *placed) any() bool { return len(w.inUsage)+len(w.manifests) > 0 }
 
 func (p *placement) find(kind schema.GroupKind, namespace, name string) *placed {
-	for _, w := range p.workloads {
-		if w.GroupKind == kind && w.Namespace == namespace && w.Name == name {
-			return w
-		}
-	}
-	return nil
+	return p.byKind[kindKey{kind, namespace, name}]
+}
+
+func (p *placement) add(w *placed) {
+	p.workloads, p.byKind[kindKey{w.GroupKind, w.Namespace, w.Name}] = append(p.workloads, w), w
 }
 
 // addTargets adds custom targets of VPAs, and stand-ins for missing ones.
@@ -131,14 +141,14 @@ func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 			errs = append(errs, err)
 			if found {
 				w = &placed{Workload: custom}
-				p.workloads = append(p.workloads, w)
+				p.add(w)
 			}
 		}
 		if w == nil {
 			standIn, err := manifests.StandIn(kind, v.Namespace, ref.Name, map[string]string{standInLabel: fmt.Sprint(len(p.workloads))})
 			errs = append(errs, err)
 			w = &placed{Workload: standIn, standIn: true}
-			p.workloads = append(p.workloads, w)
+			p.add(w)
 		}
 		if w.standIn {
 			w.asked = append(w.asked, v.Namespace+"/"+v.Name)
@@ -150,31 +160,32 @@ func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 // takeManifest finds the workload of a pod in the manifests: the one that owns it, or else that would
 // generate its name, or else whose pods have its labels, which those of another workload may have, too.
 func (p *placement) takeManifest(pod *corev1.Pod) {
-	owner := target.ControllerOf(pod.OwnerReferences)
-	for _, fits := range []func(*placed) bool{
-		func(w *placed) bool {
-			return !w.standIn && owner != nil && w.Kind == owner.Kind && w.Name == owner.Name
-		},
-		func(w *placed) bool { return w.NamesLike(pod.Name) },
-		func(w *placed) bool {
-			template := labels.Set(w.Template.Labels)
-			return !w.standIn && len(template) > 0 && template.AsSelector().Matches(labels.Set(pod.Labels))
-		},
-	} {
-		w := first(p.workloads, func(w *placed) bool { return w.Namespace == pod.Namespace && fits(w) })
-		if w == nil {
-			continue
+	var w *placed
+	here := p.index[pod.Namespace]
+	if owner := target.ControllerOf(pod.OwnerReferences); owner != nil {
+		if w = here.made(owner.Kind, owner.Name); w != nil && w.standIn {
+			w = nil
 		}
-		if w.standIn {
-			pod.Labels = maps.Clone(pod.Labels)
-			if pod.Labels == nil {
-				pod.Labels = map[string]string{}
-			}
-			maps.Copy(pod.Labels, w.Template.Labels)
-		}
-		w.manifests = append(w.manifests, pod)
+	}
+	if w == nil {
+		w = here.named(pod.Name, func(w *placed) bool { return w.NamesLike(pod.Name) })
+	}
+	if w == nil {
+		w = here.labelled(pod.Labels, func(w *placed) bool {
+			return labels.Set(w.Template.Labels).AsSelector().Matches(labels.Set(pod.Labels))
+		})
+	}
+	if w == nil {
 		return
 	}
+	if w.standIn {
+		pod.Labels = maps.Clone(pod.Labels)
+		if pod.Labels == nil {
+			pod.Labels = map[string]string{}
+		}
+		maps.Copy(pod.Labels, w.Template.Labels)
+	}
+	w.manifests = append(w.manifests, pod)
 }
 
 // Seen is a series that has at least one amount.
@@ -221,19 +232,15 @@ func seenPods(usage []Seen, known map[model.PodID]*corev1.Pod) []*seenPod {
 // takeUsage assigns pods by name: to a workload that would generate the name, else to one without
 // pods whose name is a prefix. It returns the unassigned pods.
 func (p *placement) takeUsage(pods []*seenPod) (left []*seenPod) {
-	byNamespace := map[string][]*placed{}
-	for _, w := range p.workloads {
-		byNamespace[w.Namespace] = append(byNamespace[w.Namespace], w)
-	}
 	for _, pod := range pods {
-		if w := first(byNamespace[pod.id.Namespace], func(w *placed) bool { return w.NamesLike(pod.id.Name) }); w != nil {
+		if w := p.index[pod.id.Namespace].named(pod.id.Name, func(w *placed) bool { return w.NamesLike(pod.id.Name) }); w != nil {
 			w.inUsage = append(w.inUsage, pod)
 		} else {
 			left = append(left, pod)
 		}
 	}
 	return slices.DeleteFunc(left, func(pod *seenPod) bool {
-		w := first(byNamespace[pod.id.Namespace], func(w *placed) bool { return w.BeginsLike(pod.id.Name) && (w.loosely || !w.any()) })
+		w := p.index[pod.id.Namespace].named(pod.id.Name, func(w *placed) bool { return w.BeginsLike(pod.id.Name) && (w.loosely || !w.any()) })
 		if w != nil {
 			w.inUsage, w.loosely = append(w.inUsage, pod), true
 		}
@@ -282,73 +289,7 @@ func (p *placement) pod(w *placed, id model.PodID, containers []string) *corev1.
 	return pod
 }
 
-// noteContainers notes containers that occur in usage but not in their pods' manifests.
-func (c *Cluster) noteContainers(usage []Seen, pods map[model.PodID]*corev1.Pod) {
-	for _, of := range usage {
-		if pod := pods[of.Pod]; pod != nil && !hasContainer(&pod.Spec, of.Container) {
-			c.note("pod %s/%s has no container %s in its manifest: its usage is left out", of.Pod.Namespace, of.Pod.Name, of.Container)
-		}
-	}
-}
-
 func hasContainer(spec *corev1.PodSpec, name string) bool {
 	named := func(c corev1.Container) bool { return c.Name == name }
 	return slices.ContainsFunc(spec.Containers, named) || slices.ContainsFunc(spec.InitContainers, named)
-}
-
-// notePlaces notes guesses and gaps.
-func (c *Cluster) notePlaces(p *placement, left []*seenPod) {
-	workloads := slices.SortedFunc(slices.Values(p.workloads), func(a, b *placed) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
-	})
-	for _, w := range workloads {
-		n, like := len(w.inUsage)+len(w.manifests), "it would generate"
-		if w.loosely {
-			like = "begin with " + w.Name
-		}
-		taken := fmt.Sprintf("pods whose names %s are counted as its own: %d", like, n)
-		switch {
-		case w.standIn && n > 0:
-			c.note("%s, the target of VerticalPodAutoscaler %s, is not in the manifests; %s", &w.Workload, strings.Join(w.asked, ", "), taken)
-		case w.standIn:
-			c.note("%s, the target of VerticalPodAutoscaler %s, is not in the manifests, and no pod has a name that begins with its name; add its manifest with -f%s",
-				&w.Workload, strings.Join(w.asked, ", "), elsewhere(p, w, left))
-		case w.loosely:
-			c.note("%s: no pod has a name that it would generate; %s", &w.Workload, taken)
-		}
-	}
-	var names []string
-	for _, pod := range left {
-		names = append(names, pod.id.Namespace+"/"+pod.id.Name)
-	}
-	if len(left) > 0 {
-		c.note("%s of usage left out, of no workload in the manifests: %s%s", Counted(len(left), "pod"), Few(names), oddlyNamed(workloads, left))
-	}
-}
-
-// oddlyNamed explains why a pod whose name begins with that of a workload is none of its pods; empty if there is no such pod.
-func oddlyNamed(workloads []*placed, left []*seenPod) string {
-	for _, pod := range left {
-		for _, w := range workloads {
-			if !w.standIn && w.Namespace == pod.id.Namespace && w.BeginsLike(pod.id.Name) {
-				return fmt.Sprintf("; pods of %s have names such as %s", &w.Workload, w.NamesSuch())
-			}
-		}
-	}
-	return ""
-}
-
-// elsewhere suggests the same name in another namespace.
-func elsewhere(p *placement, w *placed, left []*seenPod) string {
-	for _, other := range p.workloads {
-		if !other.standIn && other.Name == w.Name && other.GroupKind == w.GroupKind {
-			return fmt.Sprintf("; there is one in namespace %s", other.Namespace)
-		}
-	}
-	for _, pod := range left {
-		if w.NamesLike(pod.id.Name) {
-			return fmt.Sprintf("; there are such pods in namespace %s", pod.id.Namespace)
-		}
-	}
-	return ""
 }

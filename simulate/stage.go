@@ -120,13 +120,11 @@ func (p *placement) top(w *placed) *placed {
 		if owner == nil {
 			return w
 		}
-		i := slices.IndexFunc(p.workloads, func(one *placed) bool {
-			return one.Kind == owner.Kind && one.Namespace == w.Namespace && one.Name == owner.Name
-		})
-		if i < 0 {
+		above := p.index[w.Namespace].made(owner.Kind, owner.Name)
+		if above == nil {
 			return w
 		}
-		w = p.workloads[i]
+		w = above
 	}
 	return w
 }

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -29,16 +30,16 @@ type question struct {
 // view answers questions about pods, given all VPAs.
 type view struct {
 	*Cluster
-	asks     question
-	owners   map[ownerKey]*manifests.Workload
-	resolver *target.Resolver
-	vpas     map[string][]*judgedVPA        // by namespace
-	inOrder  []*judgedVPA                   // the same, as in the manifests
-	longest  map[string][]*judgedVPA        // see longestFirst
-	byTarget map[ownerKey][]int             // positions in inOrder
-	selected map[*corev1.Pod][]int          // VPAs whose target selects a pod, as positions in inOrder
-	ranges   map[string][]corev1.LimitRange // by namespace
-	limits   map[string]*facts.LimitRanges  // the same, folded for rules
+	asks         question
+	owners       map[ownerKey]*manifests.Workload
+	resolver     *target.Resolver
+	vpas         map[string][]*judgedVPA           // by namespace
+	inOrder      []*judgedVPA                      // the same, as in the manifests
+	byTargetName map[client.ObjectKey][]*judgedVPA // see targetingBeginnings
+	byTarget     map[ownerKey][]int                // positions in inOrder
+	selected     map[*corev1.Pod][]int             // VPAs whose target selects a pod, as positions in inOrder
+	ranges       map[string][]corev1.LimitRange    // by namespace
+	limits       map[string]*facts.LimitRanges     // the same, folded for rules
 }
 
 // The questions of the admission controller and of the updater.

@@ -20,6 +20,9 @@ var (
 	cutShort   = regexp.MustCompile(`^[` + randomLetters + `]{0,10}-?$`)
 )
 
+// IsLong reports whether the pods of a workload may have only a part of its name.
+func IsLong(workload string) bool { return len(workload)+len("-") > generatedBase }
+
 // NamesLike reports whether the workload could name a pod so: Deployment name-hash-id; StatefulSet
 // name-number; DaemonSet, ReplicaSet, ReplicationController and Job name-id; also Job
 // name-index-id; CronJob name-time-id; custom kinds any of these.
