@@ -93,6 +93,8 @@ type controller struct {
 	replicas *int32    // desired replicas, read-only; nil for kinds without them, such as a Job
 	refused  Refused
 
+	scaleless bool // it is not found because its kind has no scale subresource
+
 	// Of a well-known kind. matches is how it finds its pods; nil matches nothing.
 	wellKnown bool
 	matches   *metav1.LabelSelector

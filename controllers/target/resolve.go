@@ -66,10 +66,18 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 	if err != nil {
 		return nil, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err), Transient: !isLasting(err)}
 	}
-	if found && c.selector == nil {
+	switch {
+	case found && c.wellKnown && c.matches == nil && key.Kind == "CronJob":
+		return nil, unsupported("Cannot read targetRef. Reason: the pod template of %s %s/%s has no labels, so its pods cannot be found; add one to spec.jobTemplate.spec.template.metadata.labels, such as app: %s",
+			key.Kind, key.Namespace, key.Name, key.Name)
+	case found && c.wellKnown && c.matches == nil:
+		return nil, unsupported("Cannot read targetRef. Reason: %s %s/%s has no selector; add spec.selector", key.Kind, key.Namespace, key.Name)
+	case found && c.selector == nil:
 		return nil, unsupported("Cannot read targetRef. Reason: resource %s/%s has an empty selector for scale sub-resource", key.Namespace, key.Name)
-	}
-	if !found {
+	case c.scaleless:
+		return nil, unsupported("Cannot read targetRef. Reason: kind %s of %s has no scale subresource, so the pods of %s/%s cannot be found; name the workload that it creates, or add the subresource to its CustomResourceDefinition",
+			key.Kind, key.APIVersion, key.Namespace, key.Name)
+	case !found:
 		return nil, unsupported("Cannot read targetRef. Reason: %s %s/%s does not exist", key.Kind, key.Namespace, key.Name)
 	}
 	top, _, err := s.above(ctx, key, c)

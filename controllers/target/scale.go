@@ -30,7 +30,8 @@ func isLasting(err error) bool {
 
 // readScale reads a custom controller through its scale subresource: in the version of the key,
 // else in another version of its group and kind that is served (UPSTREAM.md §2.4). It is not found
-// when no version has it. After an error the answer is unknown.
+// when no version has it; then the controller says whether its kind has none. After an error the
+// answer is unknown.
 func readScale(ctx context.Context, api client.Client, k Key) (controller, bool, error) {
 	gv, err := schema.ParseGroupVersion(k.APIVersion)
 	if err != nil {
@@ -62,6 +63,10 @@ func readScale(ctx context.Context, api client.Client, k Key) (controller, bool,
 				return c, true, nil
 			}
 		}
+	}
+	if kinds, tells := api.(Kinds); tells && failed == nil {
+		has, known := kinds.HasScale(ctx, k.groupKind())
+		return controller{scaleless: known && !has}, false, nil
 	}
 	return controller{}, false, failed
 }
