@@ -63,6 +63,7 @@ func (c *Cluster) Admit(explain bool) (*Admissions, error) {
 	}
 	a.noteStale(a.plain(), changed)
 	for i := range pods {
+		c.progress("reviewing pods", i, len(pods))
 		out.Items = append(out.Items, a.review(&pods[i], changed[i], explain))
 	}
 	return out, faults.Join(unusable, unread)

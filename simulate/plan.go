@@ -119,7 +119,8 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 	vpas := u.sortedVPAs()
 	slices.SortStableFunc(vpas, func(a, b *judgedVPA) int { return strings.Compare(a.key(), b.key()) })
 	out := []answers.PlannedPod{}
-	for _, v := range vpas {
+	for i, v := range vpas {
+		u.progress("planning for VerticalPodAutoscalers", i, len(vpas))
 		u.noteTried(v)
 		if of[v] == nil {
 			u.noteIdle(v, of)

@@ -90,7 +90,9 @@ func (c *Cluster) fed(usage *usagefile.Usage, remember model.Settings) (*recomme
 
 func (r *recommendation) report(explain bool) *Recommendations {
 	out := &Recommendations{Items: []vpav1.VerticalPodAutoscaler{}, Traces: []RecommendationTrace{}}
-	for _, w := range r.state.Workloads() {
+	workloads := r.state.Workloads()
+	for i, w := range workloads {
+		r.progress("recommending", i, len(workloads))
 		v := r.written[w.VPA.UID]
 		v.Status = *r.state.Status(w, r.now)
 		out.Items = append(out.Items, v)
@@ -129,7 +131,8 @@ func (r *recommendation) feed(usage *usagefile.Usage) {
 		}
 		samples = samples[:0]
 	}
-	for _, row := range usage.Rows {
+	for i, row := range usage.Rows {
+		r.progress("counting rows of usage", i, len(usage.Rows))
 		of := usage.Series[row.Series]
 		switch of.Kind {
 		case usagefile.OOM:

@@ -30,6 +30,15 @@ type Cluster struct {
 	noted     map[string]bool // the same
 
 	statuses map[string]vpav1.VerticalPodAutoscalerStatus // of VPAs, by namespace/name, in place of those in the manifests; see Feed
+
+	// Watch receives the progress of long answers; nil = nobody.
+	Watch func(what string, done, of int)
+}
+
+func (c *Cluster) progress(what string, done, of int) {
+	if c.Watch != nil {
+		c.Watch(what, done, of)
+	}
 }
 
 // Load makes a cluster from manifests and rules, changed by the RuleOverlays in the manifests. The
@@ -37,7 +46,11 @@ type Cluster struct {
 func Load(set *manifests.Set, rules *compile.Rulebook, at clock.PassiveClock) (*Cluster, error) {
 	overlays, unread := set.RuleOverlays()
 	book, unusable := policy.WithOverlays(rules, overlays)
-	return &Cluster{set: set, installed: rules, book: book, clock: at}, faults.Join(unread, set.Twice("RuleOverlay"), unusable)
+	c := &Cluster{set: set, installed: rules, book: book, clock: at}
+	if left := set.LeftOut(); left != "" {
+		c.note("%s", left)
+	}
+	return c, faults.Join(unread, set.Twice("RuleOverlay"), unusable)
 }
 
 // Notes are remarks on the results so far, in order: guesses, omissions, and what has no effect.

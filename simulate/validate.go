@@ -3,15 +3,15 @@ package simulate
 import (
 	"slices"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/crds/schema"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/webhook/vpareview"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/util/json" // keeps integers, as schemas expect
 )
 
@@ -40,7 +40,8 @@ func (v *Validation) Refused() bool {
 func (c *Cluster) Validate(old *manifests.Set) (*Validation, error) {
 	v, err := c.validation(old)
 	out := &Validation{Items: []Judgement{}}
-	for _, d := range v.vpas {
+	for i, d := range v.vpas {
+		c.progress("judging VerticalPodAutoscalers", i, len(v.vpas))
 		answer := v.judge(d)
 		out.Items = append(out.Items, Judgement{
 			Object: d.Key(), Source: d.Source.String(), Allowed: answer.Allowed(),
@@ -55,17 +56,18 @@ func listed(causes []vpareview.Cause) []vpareview.Cause {
 }
 
 type validation struct {
-	book   *compile.Rulebook
-	crd    *engine.Plan // with the rules in the CRD
-	schema *schema.Objects
-	vpas   []manifests.Document
-	old    map[string]manifests.Document // by namespace/name
-	beside map[string]*vpareview.Beside  // by namespace
+	book    *compile.Rulebook
+	crd     *engine.Plan // with the rules in the CRD
+	schema  *schema.Objects
+	vpas    []manifests.Document
+	old     map[string]manifests.Document // by namespace/name
+	beside  map[ownerKey]*facts.Beside    // by target, whatever its group
+	targets *targets
 }
 
 // validation collects what judge needs. The error lists what cannot be used.
 func (c *Cluster) validation(old *manifests.Set) (*validation, error) {
-	v := &validation{book: c.book, old: map[string]manifests.Document{}, beside: map[string]*vpareview.Beside{}}
+	v := &validation{book: c.book, old: map[string]manifests.Document{}, beside: map[ownerKey]*facts.Beside{}, targets: c.targets()}
 	errs := []error{old.Twice("VerticalPodAutoscaler")}
 	must := func(err error) { errs = append(errs, err) }
 	var err error
@@ -81,14 +83,14 @@ func (c *Cluster) validation(old *manifests.Set) (*validation, error) {
 			continue // refused anyway, and parsing its quantities may take forever
 		}
 		if one, err := v.vpas[i].VPA(); err == nil { // otherwise refused anyway, and without a target
-			b := v.besideIn(one.Namespace)
+			b := v.besideOf(one.Namespace, target.Of(&one).Kind, target.Of(&one).Name)
 			b.VPAs = append(b.VPAs, one)
 		}
 	}
 	hpas, err := c.set.HPAs()
 	must(err)
 	for _, one := range hpas {
-		b := v.besideIn(one.Namespace)
+		b := v.besideOf(one.Namespace, one.Spec.ScaleTargetRef.Kind, one.Spec.ScaleTargetRef.Name)
 		b.HPAs = append(b.HPAs, one)
 	}
 	before, err := old.VPAs()
@@ -99,11 +101,12 @@ func (c *Cluster) validation(old *manifests.Set) (*validation, error) {
 	return v, faults.Join(errs...)
 }
 
-func (v *validation) besideIn(namespace string) *vpareview.Beside {
-	if v.beside[namespace] == nil {
-		v.beside[namespace] = &vpareview.Beside{VPAs: []vpav1.VerticalPodAutoscaler{}, HPAs: []autoscalingv2.HorizontalPodAutoscaler{}}
+func (v *validation) besideOf(namespace, kind, name string) *facts.Beside {
+	key := ownerKey{namespace, kind, name}
+	if v.beside[key] == nil {
+		v.beside[key] = &facts.Beside{}
 	}
-	return v.beside[namespace]
+	return v.beside[key]
 }
 
 // judge returns the findings of the rules and of the schema.
@@ -111,7 +114,12 @@ func (v *validation) judge(d manifests.Document) vpareview.Answer {
 	object, now := v.decoded(d.JSON)
 	old, before := v.decoded(v.old[d.Key()].JSON)
 	req := vpareview.Read(now, before, d.Namespace)
-	req.VPA.Namespace, req.Beside, req.CRD = d.Namespace, *v.besideIn(d.Namespace), v.crd
+	req.VPA.Namespace, req.CRD = d.Namespace, v.crd
+	of := target.Of(req.VPA)
+	if beside := v.beside[ownerKey{of.Namespace, of.Kind, of.Name}]; beside != nil {
+		req.Beside = *beside
+	}
+	req.Beside.Target = v.targets.of(req.VPA)
 	chosen := policy.For(v.book, req.VPA)
 	answer := vpareview.Review(chosen.Plan, req)
 	var shadows []vpareview.Cause

@@ -9,9 +9,9 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
 // targetIndex finds objects by what they scale. Listing a whole namespace would take longer than the rest of the review.
@@ -60,7 +60,7 @@ func withTarget(namespace, key string) []client.ListOption {
 }
 
 // beside lists what else scales the target of a VPA, if it has one. It only feeds warnings, so a failure does not stop the review.
-func (h *Handler) beside(ctx context.Context, namespace string, of *autoscaling.CrossVersionObjectReference, log logr.Logger) (out vpareview.Beside) {
+func (h *Handler) beside(ctx context.Context, namespace string, of *autoscaling.CrossVersionObjectReference, log logr.Logger) (out facts.Beside) {
 	if of == nil || h.Client == nil {
 		return out
 	}
@@ -75,5 +75,5 @@ func (h *Handler) beside(ctx context.Context, namespace string, of *autoscaling.
 			log.Error(err, "cannot warn about HorizontalPodAutoscalers of the same target")
 		}
 	}
-	return vpareview.Beside{VPAs: vpas.Items, HPAs: hpas.Items}
+	return facts.Beside{VPAs: vpas.Items, HPAs: hpas.Items}
 }

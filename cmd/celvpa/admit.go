@@ -74,7 +74,7 @@ func runAdmit(cmd *cobra.Command, o *offline) error {
 			notes = append(notes, fmt.Sprintf("pod %s is refused: %s", item.Pod, item.Message))
 		}
 	}
-	printNotes(cmd, notes)
+	o.printNotes(cmd, notes)
 	if o.explain {
 		if err := explainAdmissions(cmd.ErrOrStderr(), result); err != nil {
 			return err

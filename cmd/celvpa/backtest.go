@@ -204,7 +204,7 @@ func (o *backtestOptions) when() string {
 func (o *backtestOptions) objects(cmd *cobra.Command) (*manifests.Set, error) {
 	kept, unread := o.history.objects()
 	if len(o.files) > 0 {
-		set, err := manifests.Read(o.files, cmd.InOrStdin())
+		set, err := o.readFiles(cmd)
 		if kept != nil {
 			set = snapshot.Over(kept, set)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/celvpa/celvpa/explain/ask"
 	htmlpage "github.com/celvpa/celvpa/explain/page"
 	"github.com/celvpa/celvpa/simulate"
-	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
@@ -125,7 +124,7 @@ func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subje
 	if err != nil {
 		return nil, err
 	}
-	set, unread := manifests.Read(o.files, cmd.InOrStdin())
+	set, unread := o.readFiles(cmd)
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
 	m := explain.Manifests{Cluster: cluster, Set: set, Remember: o.rules.halfLives, Now: now}
 	if len(o.usage) > 0 {

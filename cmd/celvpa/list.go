@@ -50,7 +50,7 @@ func runList(cmd *cobra.Command, o *offline) error {
 	vpas, unusable := cluster.VPAs()
 	pods, _ := cluster.Pods() // the plan has reported what cannot be read
 	list := explain.NewList(vpas, pods, plan)
-	printNotes(cmd, cluster.Notes())
+	o.printNotes(cmd, cluster.Notes())
 	if err := o.print(cmd.OutOrStdout(), list, map[string]func(*page){
 		"table": func(p *page) { printList(p, list, false) },
 		"wide":  func(p *page) { printList(p, list, true) },

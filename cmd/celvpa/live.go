@@ -14,12 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
@@ -31,6 +34,7 @@ type live struct {
 	all       bool // namespaces
 	flags     *pflag.FlagSet
 	kinds     []schema.GroupVersionKind
+	optional  []schema.GroupVersionKind       // see manifests.Reader
 	watch     func(what string, done, of int) // nil = nobody watches
 }
 
@@ -111,7 +115,17 @@ func (l *live) connect() (client.Client, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("preparing the client of %s: %w", config.Host, err)
 	}
-	return c, namespace, nil
+	c, err = discovering(c, config)
+	return c, namespace, err
+}
+
+// discovering is a client that knows which kinds have a scale subresource.
+func discovering(c client.Client, config *rest.Config) (client.Client, error) {
+	asks, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the discovery client of %s: %w", config.Host, err)
+	}
+	return target.NewDiscovering(c, asks.ServerResourcesForGroupVersionWithContext, clock.RealClock{}), nil
 }
 
 // read reads the cluster.
@@ -124,7 +138,7 @@ func (l *live) read(ctx context.Context) (*manifests.Set, []string, error) {
 }
 
 func (l *live) readFrom(ctx context.Context, c client.Client, namespace string) (*manifests.Set, []string, error) {
-	r := manifests.Reader{Client: c, Namespace: namespace, Watch: l.watch}
+	r := manifests.Reader{Client: c, Namespace: namespace, Optional: l.optional, Watch: l.watch}
 	return r.Read(ctx, l.kinds...)
 }
 

@@ -20,10 +20,12 @@ import (
 type offline struct {
 	printer
 	files   []string
+	ignore  []string
 	live    live
 	explain bool
 	now     string
 	rules   policyFlags
+	display *progress // set by load
 }
 
 // add gives a command the flags that all of them have.
@@ -35,9 +37,11 @@ func (o *offline) add(cmd *cobra.Command, compile compileFunc) {
 		return nil
 	}
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
+	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil, "pattern of files and folders to leave out below folders of -f, as in .gitignore, e.g. charts or **/test/*.yaml; can be repeated")
 	o.rules.compile = compile
 	o.rules.add(cmd)
 	o.live.add(cmd, o.rules.of.kinds)
+	o.live.optional = o.rules.of.optional
 }
 
 // check refuses flags that cannot work. others are files of the flag named other, which can be standard input, too. Flags of the
@@ -45,6 +49,11 @@ func (o *offline) add(cmd *cobra.Command, compile compileFunc) {
 func (o *offline) check(other string, others []string, both ...string) error {
 	if err := o.printer.check(); err != nil {
 		return err
+	}
+	for _, pattern := range o.ignore {
+		if err := manifests.CheckPattern(pattern); err != nil {
+			return fmt.Errorf("--ignore: %w", err)
+		}
 	}
 	if flag := o.live.given(both...); flag != "" && len(o.files) > 0 {
 		return fmt.Errorf("-f and --%s exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster", flag)
@@ -67,19 +76,37 @@ func (o *offline) time(others ...time.Time) (time.Time, error) {
 	return now, nil
 }
 
+// readFiles reads the manifests.
+func (o *offline) readFiles(cmd *cobra.Command) (*manifests.Set, error) {
+	files := manifests.Files{Paths: o.files, Ignore: o.ignore}
+	if o.display != nil {
+		files.Watch = o.display.count
+	}
+	return files.Read(cmd.InOrStdin())
+}
+
 // load makes a cluster of the manifests, or else of a real one, at a time. The error says what cannot be used; the cluster has the rest.
 func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time) (*simulate.Cluster, error) {
 	var set *manifests.Set
 	var unread error
+	o.display = newProgress(cmd.ErrOrStderr(), !slices.Contains([]string{"table", "wide"}, o.form))
 	if len(o.files) > 0 {
-		set, unread = manifests.Read(o.files, cmd.InOrStdin())
+		set, unread = o.readFiles(cmd)
 	} else {
 		var notes []string
+		o.live.watch = o.display.count
 		set, notes, unread = o.live.read(cmd.Context())
-		printNotes(cmd, notes)
+		o.printNotes(cmd, notes)
 	}
 	cluster, unusable := simulate.Load(set, book, simulate.At(at))
+	cluster.Watch = o.display.count
 	return cluster, faults.Join(unread, unusable)
+}
+
+// printNotes prints notes in place of the progress.
+func (o *offline) printNotes(cmd *cobra.Command, notes []string) {
+	o.display.end()
+	printNotes(cmd, notes)
 }
 
 // printNotes prints notes to standard error.

@@ -69,7 +69,7 @@ func runPlan(cmd *cobra.Command, o *offline) error {
 	}
 	cluster, unread := o.load(cmd, book, now)
 	result, unusable := cluster.Plan(o.explain)
-	printNotes(cmd, cluster.Notes())
+	o.printNotes(cmd, cluster.Notes())
 	if err := o.print(cmd.OutOrStdout(), result, planForms(result, o.explain)); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ var offlineCommands = []offlineCommand{
 	{name: "recommend", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind}, manifests.PodKinds...), points: recommenderPart.points, does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}},
 	{name: "admit", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind}, manifests.PodKinds...), points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
 	{name: "plan", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind, manifests.PDBKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
-	{name: "validate", kinds: []schema.GroupVersionKind{manifests.VPAKind, manifests.HPAKind}, points: []string{facts.VPAValidate, facts.VPADefault}},
+	{name: "validate", kinds: []schema.GroupVersionKind{manifests.VPAKind, manifests.HPAKind}, optional: manifests.WorkloadKinds, points: []string{facts.VPAValidate, facts.VPADefault, facts.ContainerPolicy}},
 	{name: "list", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
 	{name: "explain", points: slices.Concat(recommenderPart.points, updaterPart.points), does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}, ignores: planIgnores},
 	{name: "backtest", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: slices.Concat(recommenderPart.points, updaterPart.points, admissionPart.points),
@@ -40,11 +40,12 @@ var planIgnores = map[string]string{
 
 // offlineCommand is one of them.
 type offlineCommand struct {
-	name    string
-	kinds   []schema.GroupVersionKind // that it reads of a cluster
-	points  []string                  // at which it asks the rules on behalf of a component
-	does    map[string]bool           // flags that set no parameter of rules, and act
-	ignores map[string]string         // flags of parameters at its points that cannot act all the same, and why
+	name     string
+	kinds    []schema.GroupVersionKind // that it reads of a cluster
+	optional []schema.GroupVersionKind // that it reads if it may
+	points   []string                  // at which it asks the rules on behalf of a component
+	does     map[string]bool           // flags that set no parameter of rules, and act
+	ignores  map[string]string         // flags of parameters at its points that cannot act all the same, and why
 }
 
 // components are the commands that offline commands stand in for.

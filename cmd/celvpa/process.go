@@ -106,8 +106,12 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, targetOn
 	if err := p.serveMetrics(o); err != nil {
 		return nil, err
 	}
-	scales := target.NewScales(p.manager.GetClient(), clock.RealClock{}, nil)
-	p.resolver = &target.Resolver{Client: p.manager.GetClient(), Scales: scales}
+	discovers, err := discovering(p.manager.GetClient(), config)
+	if err != nil {
+		return nil, err
+	}
+	scales := target.NewScales(discovers, clock.RealClock{}, nil)
+	p.resolver = &target.Resolver{Client: discovers, Scales: scales}
 	if err := p.manager.Add(scales); err != nil {
 		return nil, fmt.Errorf("preparing the look-up of custom controllers: %w", err)
 	}

@@ -84,7 +84,7 @@ func (o *recommendOptions) run(cmd *cobra.Command) error {
 	}
 	cluster, unloaded := o.load(cmd, book, now)
 	result, unusable := cluster.Recommend(usage, o.rules.halfLives, o.explain)
-	printNotes(cmd, append(notes, cluster.Notes()...))
+	o.printNotes(cmd, append(notes, cluster.Notes()...))
 	if err := o.print(cmd.OutOrStdout(), result, recommendForms(result)); err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/celvpa/celvpa/engine/source"
@@ -12,8 +14,8 @@ import (
 
 // report is a result in the form that CI systems read: what was checked, and what was found.
 type report struct {
-	checks     []check
-	incomplete bool // an input could not be read
+	checks []check
+	unread []error // inputs that could not be read
 }
 
 // check is one thing that was checked, e.g. a row of a test table.
@@ -73,26 +75,56 @@ func relative(file string) string {
 	return filepath.ToSlash(filepath.Clean(file))
 }
 
-// github prints a workflow command of GitHub Actions for each finding.
+// github prints a workflow command of GitHub Actions for each finding, and for each input that could
+// not be read.
 func (r *report) github(p *page) {
-	inMessage := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	inProperty := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	for i := range r.checks {
 		for _, f := range r.checks[i].findings {
-			command, properties := "error", []string{"title=" + inProperty.Replace(f.rule)}
-			if f.warning {
-				command = "warning"
-			}
-			if onDisk(f.at.File) {
-				properties = append(properties, "file="+inProperty.Replace(relative(f.at.File)))
-				if f.at.Line > 0 {
-					properties = append(properties, fmt.Sprintf("line=%d", f.at.Line))
-				}
-				if f.at.Col > 0 {
-					properties = append(properties, fmt.Sprintf("col=%d", f.at.Col))
-				}
-			}
-			p.printf("::%s %s::%s\n", command, strings.Join(properties, ","), inMessage.Replace(f.String()))
+			f.github(p)
 		}
 	}
+	for _, err := range r.unread {
+		unreadFinding(err).github(p)
+	}
+}
+
+func (f *finding) github(p *page) {
+	inMessage := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	inProperty := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	command, properties := "error", []string{"title=" + inProperty.Replace(f.rule)}
+	if f.warning {
+		command = "warning"
+	}
+	if onDisk(f.at.File) {
+		properties = append(properties, "file="+inProperty.Replace(relative(f.at.File)))
+		if f.at.Line > 0 {
+			properties = append(properties, fmt.Sprintf("line=%d", f.at.Line))
+		}
+		if f.at.Col > 0 {
+			properties = append(properties, fmt.Sprintf("col=%d", f.at.Col))
+		}
+	}
+	p.printf("::%s %s::%s\n", command, strings.Join(properties, ","), inMessage.Replace(f.String()))
+}
+
+// findingUnread is the rule of what could not be read.
+const findingUnread = "unreadable"
+
+// placed matches an error that begins with its place.
+var placed = regexp.MustCompile(`(?s)^(.+?):(\d+)(?::(\d+))?: (.*)$`)
+
+// unreadFinding finds the place of an error about an input, in a file that is there.
+func unreadFinding(err error) *finding {
+	f := &finding{rule: findingUnread, message: err.Error()}
+	m := placed.FindStringSubmatch(f.message)
+	if m == nil {
+		return f
+	}
+	if _, missing := os.Stat(m[1]); missing != nil {
+		return f
+	}
+	f.at.File, f.message = m[1], m[4]
+	f.at.Line, _ = strconv.Atoi(m[2])
+	f.at.Col, _ = strconv.Atoi(m[3]) // 0 without one
+	return f
 }

@@ -64,7 +64,7 @@ func TestFindingsStandWhereTheFieldIs(t *testing.T) {
 }
 
 func TestAFaultOfAWholeObjectNamesNoField(t *testing.T) {
-	r := validationReport(&simulate.Validation{Items: []simulate.Judgement{{Object: "web/shop", Causes: []vpareview.Cause{{Rule: "schema", Message: "cannot be read"}}}}}, false)
+	r := validationReport(&simulate.Validation{Items: []simulate.Judgement{{Object: "web/shop", Causes: []vpareview.Cause{{Rule: "schema", Message: "cannot be read"}}}}}, nil)
 	require.Equal(t, "::error title=schema::web/shop: cannot be read\n", printed(t, r, "github"))
 }
 

@@ -83,7 +83,7 @@ var findingTexts = map[string]string{
 
 // sarif prints a log of one run. Paths are relative to the folder that the program runs in, in CI the root of the repository.
 func (r *report) sarif(p *page) {
-	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}, Invocations: []sarifInvocation{{Successful: !r.incomplete}}}
+	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}, Invocations: []sarifInvocation{{Successful: len(r.unread) == 0}}}
 	run.Tool.Driver = sarifDriver{Name: "celvpa", Version: newBuildInfo().Version, InformationURI: "https://github.com/celvpa/celvpa", Rules: []sarifRule{}}
 	index := map[string]int{}
 	for i := range r.checks {

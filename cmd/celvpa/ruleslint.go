@@ -58,7 +58,7 @@ func lintRules(out io.Writer, p *printer, o *ruleOptions, paths []string) error 
 		checks.checks = append(checks.checks, c)
 	}
 	err := faults.Join(errs...)
-	checks.incomplete = err != nil
+	checks.unread = faults.List(err)
 	if err := p.print(out, found, checks.or(map[string]func(*page){"table": func(p *page) { found.print(p, err == nil) }})); err != nil {
 		return err
 	}

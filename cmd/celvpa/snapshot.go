@@ -202,7 +202,11 @@ func printLacks(cmd *cobra.Command, path string, sources []history.Source) {
 // read returns the objects: of the manifests, else of the snapshots, else of the cluster.
 func (o *snapshotOptions) read(cmd *cobra.Command) (*manifests.Set, error) {
 	if len(o.files) > 0 {
-		return manifests.Read(o.files, cmd.InOrStdin())
+		set, err := manifests.Read(o.files, cmd.InOrStdin())
+		if left := set.LeftOut(); left != "" {
+			printNotes(cmd, []string{left})
+		}
+		return set, err
 	}
 	if set, err := o.history.objects(); set != nil {
 		return set, err

@@ -29,9 +29,11 @@ by the schema of the CRD.
 Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
 --kubeconfig, --context, -n, -A and --as say. It only gets and lists.
 
-PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
-a namespace are in namespace default. RuleOverlays apply as in a cluster, and warnings name VerticalPodAutoscalers and
-HorizontalPodAutoscalers with the same target.
+PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. A folder may be a
+repository: hidden files and folders are left out, and files that hold no VerticalPodAutoscaler or workload, templates of Helm
+and patches of kustomizations are counted in a note, and no error unless -f names the file. --ignore leaves out more. Objects without
+a namespace are in namespace default. RuleOverlays apply as in a cluster, and warnings name VerticalPodAutoscalers,
+HorizontalPodAutoscalers and ScaledObjects with the same target, and say what is wrong with the target where its manifest is there.
 
 --old names the objects that the cluster has now: a VerticalPodAutoscaler with the same namespace and name is judged as an
 update, which may keep what was accepted before.
@@ -43,6 +45,7 @@ Exit code 0: all would be accepted; 1: one would be refused; 2: a document could
 VerticalPodAutoscaler, or the rules could not be used. Readable input is judged even then.`,
 		Example: `  celvpa validate -f vpa.yaml
   celvpa validate -f deploy/ -f overlays/ -o json
+  celvpa validate -f . --ignore test --ignore '*-values.yaml'
   celvpa validate -f vpa.yaml --feature-gates InPlace=true
   celvpa validate -A --context prod
   kubectl get vpa -A -o yaml > now.yaml && celvpa validate -f deploy/ --old now.yaml
@@ -65,11 +68,11 @@ func (o *validateOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	cluster, unread := o.load(cmd, book, time.Now())
-	old, oldUnread := manifests.Read(o.old, cmd.InOrStdin())
+	old, oldUnread := manifests.Files{Paths: o.old, Ignore: o.ignore}.Read(cmd.InOrStdin())
 	result, unusable := cluster.Validate(old)
 	errs := faults.Join(unread, oldUnread, unusable)
-	forms := validationReport(result, errs != nil).or(map[string]func(*page){"table": func(p *page) { printJudgements(p, result) }})
-	printNotes(cmd, cluster.Notes())
+	forms := validationReport(result, errs).or(map[string]func(*page){"table": func(p *page) { printJudgements(p, result) }})
+	o.printNotes(cmd, cluster.Notes())
 	if err := o.print(cmd.OutOrStdout(), result, forms); err != nil {
 		return err
 	}
@@ -94,8 +97,8 @@ func printJudgements(p *page, r *simulate.Validation) {
 }
 
 // validationReport has a check for each object.
-func validationReport(r *simulate.Validation, incomplete bool) *report {
-	out := &report{incomplete: incomplete}
+func validationReport(r *simulate.Validation, unread error) *report {
+	out := &report{unread: faults.List(unread)}
 	for i := range r.Items {
 		item := &r.Items[i]
 		c := check{suite: relative(item.Document.Source.File), file: item.Document.Source.File, name: item.Object}

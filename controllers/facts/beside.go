@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,38 +16,101 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// ValidateFacts binds the VPAs and HPAs with v's target, by name, for vpa.validate; v may be among
-// them.
-func ValidateFacts(v *vpav1.VerticalPodAutoscaler, vpas []vpav1.VerticalPodAutoscaler, hpas []autoscalingv2.HorizontalPodAutoscaler) *registry.Facts {
-	var others, scalers []*lang.Record
+// Beside is what is known when a VPA is judged, besides itself: its target, and objects of its
+// namespace that may have the same one. The VPA may be among them.
+type Beside struct {
+	VPAs   []vpav1.VerticalPodAutoscaler
+	HPAs   []autoscalingv2.HorizontalPodAutoscaler // those of one name, as of several clusters, are one
+	Target Target
+}
+
+// ValidateFacts binds what is beside v for vpa.validate, and the policies of containers.
+func ValidateFacts(v *vpav1.VerticalPodAutoscaler, beside Beside, policies PolicyRules) *registry.Facts {
+	var others []*lang.Record
+	var scalers []*autoscalingv2.HorizontalPodAutoscaler
 	if target := v.Spec.TargetRef; target != nil {
-		for i := range vpas {
-			if o := &vpas[i]; o.Namespace == v.Namespace && o.Name != v.Name && o.Spec.TargetRef != nil && sameTarget(target, o.Spec.TargetRef) {
+		for i := range beside.VPAs {
+			if o := &beside.VPAs[i]; o.Namespace == v.Namespace && o.Name != v.Name && o.Spec.TargetRef != nil && sameTarget(target, o.Spec.TargetRef) {
 				others = append(others, besideSchema.Of(o))
 			}
 		}
-		for i := range hpas {
-			ref := hpas[i].Spec.ScaleTargetRef
-			if hpas[i].Namespace == v.Namespace && sameTarget(target, &autoscaling.CrossVersionObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}) {
-				scalers = append(scalers, hpaSchema.Of(&hpas[i]))
+		for i := range beside.HPAs {
+			h := &beside.HPAs[i]
+			ref := autoscaling.CrossVersionObjectReference(h.Spec.ScaleTargetRef)
+			if h.Namespace == v.Namespace && sameTarget(target, &ref) {
+				scalers = append(scalers, h)
 			}
 		}
-		sortByName(others)
-		sortByName(scalers)
 	}
-	return validatePoint.NewFacts().Set("vpas", lang.Records(others)).Set("hpas", lang.Records(scalers))
+	of := func(container string) policyOf {
+		return policyOf{container, policies.For(v.Spec.ResourcePolicy, container)}
+	}
+	return validatePoint.NewFacts().Set("vpas", lang.Records(sortedByName(others))).Set("hpas", lang.Records(hpasByName(scalers, of))).
+		Set("target", targetOf(v.Spec.TargetRef, beside.Target)).Set("integerCPU", lang.Records(integerCPUs(v, of)))
 }
 
-func sortByName(list []*lang.Record) {
-	slices.SortFunc(list, func(a, b *lang.Record) int { return strings.Compare(a.Text("name"), b.Text("name")) })
+// policyOf is a container and its policy, nil without one.
+type policyOf struct {
+	container string
+	policy    *vpav1.ContainerResourcePolicy
 }
 
-// sameTarget ignores the version, and the group where either side omits it.
+var policyOfSchema = lang.Bind("ContainerWithPolicy",
+	lang.TextFrom("name", "the container's", func(c policyOf) string { return c.container }),
+	lang.RecordFrom("policy", scopeSchema.Schema, "what its policy lets the VPA set", func(c policyOf) *lang.Record { return scope(c.policy) }))
+
+// integerCPUs are the containers for which a VPA asks for whole cores, by name.
+func integerCPUs(v *vpav1.VerticalPodAutoscaler, of func(string) policyOf) (out []*lang.Record) {
+	for _, key := range slices.Sorted(maps.Keys(v.Annotations)) {
+		container, prefixed := strings.CutPrefix(key, integerCPUPrefix)
+		container, suffixed := strings.CutSuffix(container, integerCPUSuffix)
+		if prefixed && suffixed && IntegerCPU(v, container) {
+			out = append(out, policyOfSchema.Of(of(container)))
+		}
+	}
+	return out
+}
+
+// sortedByName keeps the first of each name.
+func sortedByName(list []*lang.Record) []*lang.Record {
+	slices.SortStableFunc(list, func(a, b *lang.Record) int { return strings.Compare(a.Text("name"), b.Text("name")) })
+	return slices.CompactFunc(list, func(a, b *lang.Record) bool { return a.Text("name") == b.Text("name") })
+}
+
+// hpasByName joins the metrics of those of one kind and name. Each container whose usage alone they
+// scale on has a record of its own.
+func hpasByName(list []*autoscalingv2.HorizontalPodAutoscaler, of func(string) policyOf) (out []*lang.Record) {
+	order := func(a, b *autoscalingv2.HorizontalPodAutoscaler) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+	}
+	slices.SortStableFunc(list, order)
+	for begin := 0; begin < len(list); {
+		end := begin + 1
+		for end < len(list) && order(list[begin], list[end]) == 0 {
+			end++
+		}
+		whole, byContainer := scalerOf(list[begin:end])
+		out = append(out, hpaSchema.Of(whole))
+		for _, container := range slices.Sorted(maps.Keys(byContainer)) {
+			one := byContainer[container]
+			one.of = of(container)
+			out = append(out, hpaSchema.Of(*one))
+		}
+		begin = end
+	}
+	return out
+}
+
+// sameTarget ignores the version, and the group where either side omits it. Deployments and the
+// like have moved from extensions to apps.
 func sameTarget(a, b *autoscaling.CrossVersionObjectReference) bool {
 	group := func(r *autoscaling.CrossVersionObjectReference) string {
 		gv, err := schema.ParseGroupVersion(r.APIVersion)
 		if err != nil {
 			return r.APIVersion
+		}
+		if gv.Group == "extensions" {
+			return "apps"
 		}
 		return gv.Group
 	}
@@ -56,16 +121,56 @@ var besideSchema = lang.Bind("OtherVPA",
 	lang.TextFrom("name", "", func(v *vpav1.VerticalPodAutoscaler) string { return v.Name }),
 	lang.TextIf("updateMode", "as written; unset without updatePolicy", updateMode))
 
-var hpaSchema = lang.Bind("HPA",
-	lang.TextFrom("name", "", func(h *autoscalingv2.HorizontalPodAutoscaler) string { return h.Name }),
-	// The API server defaults missing metrics to 80% CPU.
-	lang.BoolFrom("cpu", "it scales on CPU", func(h *autoscalingv2.HorizontalPodAutoscaler) bool {
-		return scalesOn(h, corev1.ResourceCPU) || len(h.Spec.Metrics) == 0
-	}),
-	lang.BoolFrom("memory", "it scales on memory", func(h *autoscalingv2.HorizontalPodAutoscaler) bool { return scalesOn(h, corev1.ResourceMemory) }))
+// ScaledObject is the kind of KEDA's autoscalers, which are bound as HPAs of this kind.
+const ScaledObject = "ScaledObject"
 
-func scalesOn(h *autoscalingv2.HorizontalPodAutoscaler, name corev1.ResourceName) bool {
-	return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
-		return (m.Resource != nil && m.Resource.Name == name) || (m.ContainerResource != nil && m.ContainerResource.Name == name)
-	})
+// scaler is what HPAs of one kind and name watch: whole pods, or a container.
+type scaler struct {
+	name, kind  string
+	cpu, memory bool
+	of          policyOf // zero for whole pods
 }
+
+func (s *scaler) add(name corev1.ResourceName) {
+	s.cpu, s.memory = s.cpu || name == corev1.ResourceCPU, s.memory || name == corev1.ResourceMemory
+}
+
+// scalerOf is what HPAs of one kind and name watch. An API server gives HPAs without metrics a target
+// of 80% CPU.
+func scalerOf(all []*autoscalingv2.HorizontalPodAutoscaler) (whole scaler, byContainer map[string]*scaler) {
+	whole, byContainer = scaler{name: all[0].Name, kind: all[0].Kind}, map[string]*scaler{}
+	for _, h := range all {
+		if len(h.Spec.Metrics) == 0 && h.Kind != ScaledObject {
+			whole.add(corev1.ResourceCPU)
+		}
+		for i := range h.Spec.Metrics {
+			switch m := &h.Spec.Metrics[i]; {
+			case m.Resource != nil:
+				whole.add(m.Resource.Name)
+			case m.ContainerResource != nil:
+				one := byContainer[m.ContainerResource.Container]
+				if one == nil {
+					one = &scaler{name: whole.name, kind: whole.kind}
+					byContainer[m.ContainerResource.Container] = one
+				}
+				one.add(m.ContainerResource.Name)
+			}
+		}
+	}
+	return whole, byContainer
+}
+
+var hpaSchema = lang.Bind("HPA",
+	lang.TextFrom("name", "", func(s scaler) string { return s.name }),
+	lang.TextIf("kind", "ScaledObject for one of KEDA, which makes a HorizontalPodAutoscaler; unset for HorizontalPodAutoscalers",
+		func(s scaler) (string, bool) { return s.kind, s.kind == ScaledObject }),
+	lang.BoolFrom("cpu", "it scales on CPU", func(s scaler) bool { return s.cpu }),
+	lang.BoolFrom("memory", "it scales on memory", func(s scaler) bool { return s.memory }),
+	lang.TextIf("container", "it scales on the usage of this container alone; unset for that of whole pods. An HPA that does both has several records",
+		func(s scaler) (string, bool) { return s.of.container, s.of.container != "" }),
+	lang.RecordFrom("policy", scopeSchema.Schema, "what the policy of that container lets the VPA set", func(s scaler) *lang.Record {
+		if s.of.container == "" {
+			return nil
+		}
+		return scope(s.of.policy)
+	}))

@@ -98,8 +98,14 @@ func RecommendFacts(container string, policy *lang.Record, integerCPU bool, boun
 
 // IntegerCPU reports whether the VPA's annotation asks for whole cores (UPSTREAM.md §2.15).
 func IntegerCPU(v *vpav1.VerticalPodAutoscaler, container string) bool {
-	return v.Annotations["vpa-post-processor.kubernetes.io/"+container+"_integerCPU"] == "true"
+	return v.Annotations[integerCPUPrefix+container+integerCPUSuffix] == "true"
 }
+
+// The container's name is between them.
+const (
+	integerCPUPrefix = "vpa-post-processor.kubernetes.io/"
+	integerCPUSuffix = "_integerCPU"
+)
 
 // PolicyConstants returns the facts that depend only on a container's policy.
 func PolicyConstants(policy *lang.Record) []engine.Constant {

@@ -45,7 +45,7 @@ func TestEveryFactOfAPointIsBound(t *testing.T) {
 		seen[point] = true
 		require.Empty(t, bound.Unset(), point)
 	}
-	require.Empty(t, facts.ValidateFacts(v, nil, nil).Unset())
+	require.Empty(t, facts.ValidateFacts(v, facts.Beside{}, facts.PolicyRules{}).Unset())
 	registry, err := policy.Registry()
 	require.NoError(t, err)
 	for _, point := range registry.Points() {

@@ -89,8 +89,10 @@ var (
 	containerVar = registry.Var{Name: "container", Type: lang.String, Doc: "the container's name"}
 
 	besideVars = []registry.Var{
-		{Name: "hpas", Type: lang.ListOf(lang.RecordOf(hpaSchema.Schema)), Doc: "HorizontalPodAutoscalers of the same target"},
+		{Name: "hpas", Type: lang.ListOf(lang.RecordOf(hpaSchema.Schema)), Doc: "HorizontalPodAutoscalers of the same target, and in manifests ScaledObjects"},
 		{Name: "vpas", Type: lang.ListOf(lang.RecordOf(besideSchema.Schema)), Doc: "other VPAs of the same target"},
+		{Name: "target", Type: lang.RecordOf(targetSchema.Schema), Doc: "what is known of the target; the webhook knows what targetRef says, and celvpa validate what the manifests or the cluster have, too"},
+		{Name: "integerCPU", Type: lang.ListOf(lang.RecordOf(policyOfSchema.Schema)), Doc: "containers for which the VPA asks for whole cores (annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU: \"true\")"},
 	}
 	validatePoint = &registry.Point{Name: VPAValidate, Kind: registry.ValidationPoint, Doc: validateDoc(), Vars: besideVars}
 	vpaUpdate     = &registry.Point{

@@ -10,11 +10,26 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-var policySchema = lang.Bind("Policy",
-	lang.TextIf("mode", "Auto or Off", func(p *vpav1.ContainerResourcePolicy) (vpav1.ContainerScalingMode, bool) { return given(p.Mode) }),
-	lang.RecordFrom("minAllowed", resourcesSchema.Schema, "", func(p *vpav1.ContainerResourcePolicy) *lang.Record { return resourcesIf(p.MinAllowed) }),
-	lang.RecordFrom("maxAllowed", resourcesSchema.Schema, "", func(p *vpav1.ContainerResourcePolicy) *lang.Record { return resourcesIf(p.MaxAllowed) }),
-	lang.TextsFrom("controlledResources", "", func(p *vpav1.ContainerResourcePolicy) []string { return resourceNames(p.ControlledResources) }),
+// What a policy lets a VPA set.
+var (
+	policyMode       = lang.TextIf("mode", "Auto or Off", func(p *vpav1.ContainerResourcePolicy) (vpav1.ContainerScalingMode, bool) { return given(p.Mode) })
+	policyMinAllowed = lang.RecordFrom("minAllowed", resourcesSchema.Schema, "", func(p *vpav1.ContainerResourcePolicy) *lang.Record { return resourcesIf(p.MinAllowed) })
+	policyMaxAllowed = lang.RecordFrom("maxAllowed", resourcesSchema.Schema, "", func(p *vpav1.ContainerResourcePolicy) *lang.Record { return resourcesIf(p.MaxAllowed) })
+	policyControlled = lang.TextsFrom("controlledResources", "", func(p *vpav1.ContainerResourcePolicy) []string { return resourceNames(p.ControlledResources) })
+)
+
+// scopeSchema is the part of a policy that says what a VPA may set.
+var scopeSchema = lang.Bind("PolicyScope", policyMode, policyMinAllowed, policyMaxAllowed, policyControlled)
+
+// scope binds that part; nil binds one with nothing set.
+func scope(p *vpav1.ContainerResourcePolicy) *lang.Record {
+	if p == nil {
+		return scopeSchema.Empty()
+	}
+	return scopeSchema.Of(p)
+}
+
+var policySchema = lang.Bind("Policy", policyMode, policyMinAllowed, policyMaxAllowed, policyControlled,
 	lang.TextIf("controlledValues", "RequestsAndLimits or RequestsOnly",
 		func(p *vpav1.ContainerResourcePolicy) (vpav1.ContainerControlledValues, bool) {
 			return given(p.ControlledValues)

@@ -71,7 +71,7 @@ func TestQuantitiesInValidationsThatTakeForEverAreNone(t *testing.T) {
 			hang.Within(t, func() {
 				plan, err := s.Rules().Everywhere()
 				require.NoError(t, err)
-				_ = plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Facts: facts.ValidateFacts(&vpav1.VerticalPodAutoscaler{}, nil, nil)}, nil)
+				_ = plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Facts: facts.ValidateFacts(&vpav1.VerticalPodAutoscaler{}, facts.Beside{}, facts.PolicyRules{})}, nil)
 			})
 		})
 	}
@@ -102,7 +102,7 @@ func TestTheValidationsOfOneReviewEndTogether(t *testing.T) {
 			"targetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "resourcePolicy": map[string]any{"containerPolicies": policies}}}
 	}
 	for old, warning := range map[*map[string]any]bool{nil: false, new(object(nil)): true} {
-		judged := engine.Judged{Object: object(map[string]any{"a": "b"}), Facts: facts.ValidateFacts(&vpav1.VerticalPodAutoscaler{}, nil, nil)}
+		judged := engine.Judged{Object: object(map[string]any{"a": "b"}), Facts: facts.ValidateFacts(&vpav1.VerticalPodAutoscaler{}, facts.Beside{}, facts.PolicyRules{})}
 		if old != nil {
 			judged.Old = *old
 		}

@@ -20,9 +20,10 @@ import (
 // Client serves workloads to target.Resolver: Get for those with an Object, the scale subresource
 // in any version for the others. Nothing else works.
 func Client(workloads []Workload) client.Client {
-	c := &inMemory{workloads: map[lookup]*Workload{}}
+	c := &inMemory{workloads: map[lookup]*Workload{}, unscalable: map[schema.GroupKind]bool{}}
 	for i := range workloads {
 		w := &workloads[i]
+		c.unscalable[w.GroupKind] = c.unscalable[w.GroupKind] || w.unscalable
 		at := lookup{w.GroupKind, client.ObjectKey{Namespace: w.Namespace, Name: w.Name}}
 		if c.workloads[at] == nil {
 			c.workloads[at] = w
@@ -39,7 +40,8 @@ type lookup struct {
 // inMemory implements the part of client.Client that target.Resolver calls.
 type inMemory struct {
 	client.Client
-	workloads map[lookup]*Workload
+	workloads  map[lookup]*Workload
+	unscalable map[schema.GroupKind]bool
 }
 
 // Get serves workloads with an Object.
@@ -80,7 +82,7 @@ func (s subResource) Get(_ context.Context, object, into client.Object, _ ...cli
 	}
 	gvk := object.GetObjectKind().GroupVersionKind()
 	w := s.of.workloads[lookup{gvk.GroupKind(), client.ObjectKeyFromObject(object)}]
-	if w == nil {
+	if w == nil || w.unscalable {
 		return notFound(gvk, object.GetName())
 	}
 	scale := &autoscalingv1.Scale{Status: autoscalingv1.ScaleStatus{Selector: w.Selector}}
@@ -92,6 +94,11 @@ func (s subResource) Get(_ context.Context, object, into client.Object, _ ...cli
 	}
 	answer.Object = fields
 	return nil
+}
+
+// HasScale implements target.Kinds for the kinds of unscalable workloads.
+func (c *inMemory) HasScale(_ context.Context, kind schema.GroupKind) (has, known bool) {
+	return false, c.unscalable[kind]
 }
 
 func notFound(gvk schema.GroupVersionKind, name string) error {

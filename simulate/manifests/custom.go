@@ -16,11 +16,7 @@ import (
 // the selector in status.selector, status.labelSelector or spec.selector, then spec.replicas and
 // spec.template. found is false without such an object.
 func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload, found bool, err error) {
-	for i := range s.Documents {
-		d := &s.Documents[i]
-		if d.groupKind() != kind || d.Namespace != namespace || d.Name != name {
-			continue
-		}
+	for _, d := range s.of(identity{kind, namespace, name}) {
 		var object struct {
 			Metadata metav1.ObjectMeta `json:"metadata"`
 			Spec     struct {
@@ -37,6 +33,9 @@ func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload,
 			return w, true, err
 		}
 		w = Workload{GroupKind: kind, Namespace: namespace, Name: name, Owners: object.Metadata.OwnerReferences, written: d}
+		if has, known := s.HasScale(kind); known && !has {
+			w.unscalable = true
+		}
 		for _, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
 			if w.Selector == "" {
 				w.Selector = selectorText(raw)

@@ -6,38 +6,45 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
-// filesAt lists the files at or below a path, sorted. Like kubectl it follows symlinks to files,
-// but to folders only for the path itself. Hidden folders repeat the data of a mounted ConfigMap.
-func filesAt(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, cannotRead(path, err)
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
+// filesIn lists the files in a folder and below, sorted. Like kubectl it follows symlinks to files,
+// but to folders only for the path itself. Hidden folders repeat the data of a mounted ConfigMap, and
+// hidden files and folders configure tools.
+func filesIn(path string, ignore []string) ([]string, error) {
 	root, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, cannotRead(path, err)
+	}
+	patterns, err := patternsOf(ignore)
+	if err != nil {
+		return nil, err
+	}
+	ignored := func(below string) bool {
+		for _, p := range patterns {
+			if p.MatchString(filepath.ToSlash(below)) {
+				return true
+			}
+		}
+		return false
 	}
 	var out []string
 	var errs []error
 	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		below, _ := filepath.Rel(root, name)
 		shown := filepath.Join(path, below)
+		hidden := name != root && (strings.HasPrefix(entry.Name(), ".") || ignored(below))
 		switch {
 		case err != nil:
 			errs = append(errs, cannotRead(shown, err))
 			return nil
-		case entry.IsDir():
-			if name != root && strings.HasPrefix(entry.Name(), ".") {
-				return fs.SkipDir
-			}
+		case entry.IsDir() && hidden:
+			return fs.SkipDir
+		case entry.IsDir() || hidden:
 			return nil
 		}
 		switch filepath.Ext(name) {
@@ -55,6 +62,35 @@ func filesAt(path string) ([]string, error) {
 		err = fmt.Errorf("%s holds no manifests: files named *.yaml, *.yml or *.json", path)
 	}
 	return out, faults.Join(append(errs, err)...)
+}
+
+// CheckPattern returns an error for a pattern that cannot match. Patterns are those of .gitignore: * and
+// ? stand for characters of a name, ** for folders, and one without a slash is for names at any depth.
+func CheckPattern(pattern string) error {
+	_, err := patternsOf([]string{pattern})
+	return err
+}
+
+func patternsOf(list []string) (out []*regexp.Regexp, err error) {
+	for _, written := range list {
+		text := strings.Trim(strings.TrimPrefix(written, "./"), "/")
+		if text == "" {
+			return nil, fmt.Errorf("pattern %q matches nothing: write the name of a file or folder, such as charts or *-values.yaml", written)
+		}
+		if !strings.Contains(strings.TrimSuffix(written, "/"), "/") {
+			text = "**/" + text
+		}
+		text = regexp.QuoteMeta(text)
+		for _, part := range [][2]string{{`\*\*/`, `(?:.*/)?`}, {`\*\*`, `.*`}, {`\*`, `[^/]*`}, {`\?`, `[^/]`}} {
+			text = strings.ReplaceAll(text, part[0], part[1])
+		}
+		compiled, err := regexp.Compile("^" + text + "$")
+		if err != nil {
+			return nil, fmt.Errorf("pattern %q: %w", written, err)
+		}
+		out = append(out, compiled)
+	}
+	return out, nil
 }
 
 func (s *Set) readFile(name string) []error {

@@ -31,6 +31,7 @@ var (
 	HPAKind        = hpaKind.WithVersion("v2")
 	PDBKind        = pdbKind.WithVersion("v1")
 	ScaleKind      = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"} // of the owners of targets, see Set.Scalable
+	WorkloadKinds  = workloadVersions()
 	PodKinds       = append(workloadVersions(), podKind.WithVersion("v1"), limitRangeKind.WithVersion("v1"))
 	ruleKinds      = ruleOverlayKind.WithVersion(rulesv1alpha1.GroupVersion.Version)
 )
@@ -54,21 +55,27 @@ type live struct {
 type Reader struct {
 	Client    client.Client
 	Namespace string                          // empty = all
+	Optional  []schema.GroupVersionKind       // kinds that the answer can do without, if they may not be listed
 	Watch     func(what string, done, of int) // receives the progress of each page, of = 0 where the end is unknown; nil = nobody
 }
 
 // Read reads the objects of these kinds in a namespace, or in all, and RuleOverlays. With pods it also reads the custom objects that VPAs target. The
 // error lists what could not be read, and notes what the answer can do without; the set has the rest.
 func (r Reader) Read(ctx context.Context, kinds ...schema.GroupVersionKind) (set *Set, notes []string, err error) {
-	l := &live{Client: r.Client, namespace: r.Namespace, set: &Set{scalable: map[identity]bool{}}, watch: r.Watch}
+	l := &live{Client: r.Client, namespace: r.Namespace, set: &Set{scalable: map[identity]bool{}, scaled: map[schema.GroupKind]bool{}}, watch: r.Watch}
 	var errs []error
-	for _, kind := range kinds {
+	for _, kind := range append(slices.Clone(kinds), r.Optional...) {
 		if kind == ScaleKind {
 			continue // cannot be listed
 		}
 		err := l.list(ctx, kind, l.namespace)
-		if kind == CheckpointKind && (meta.IsNoMatchError(err) || apierrors.IsForbidden(err)) {
+		lacking := meta.IsNoMatchError(err) || apierrors.IsForbidden(err)
+		if kind == CheckpointKind && lacking {
 			notes = append(notes, fmt.Sprintf("the answer is without checkpoints: %v", err))
+			continue
+		}
+		if lacking && slices.Contains(r.Optional, kind) {
+			notes = append(notes, fmt.Sprintf("the answer is without objects of kind %s: %v", kind.Kind, err))
 			continue
 		}
 		if meta.IsNoMatchError(err) && kind == VPAKind {
@@ -83,6 +90,7 @@ func (r Reader) Read(ctx context.Context, kinds ...schema.GroupVersionKind) (set
 	default:
 		errs = append(errs, err)
 	}
+	l.askScales(ctx)
 	if slices.Contains(kinds, PodKinds[0]) {
 		errs = append(errs, l.custom(ctx))
 	}

@@ -46,6 +46,24 @@ func (l *live) custom(ctx context.Context) error {
 	return faults.Join(errs...)
 }
 
+// askScales finds out which custom kinds of targets have a scale subresource, where the client can
+// tell.
+func (l *live) askScales(ctx context.Context) {
+	kinds, tells := l.Client.(target.Kinds)
+	if !tells {
+		return
+	}
+	for _, of := range l.set.targets() {
+		kind := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).GroupKind()
+		if _, wellKnown := WellKnown(of.Kind); wellKnown {
+			continue
+		}
+		if has, known := kinds.HasScale(ctx, kind); known {
+			l.set.scaled[kind] = has
+		}
+	}
+}
+
 // scales asks whether the custom objects that own targets have a scale. Of a kind whose scales may not
 // be read, one note says so.
 func (l *live) scales(ctx context.Context) (notes []string, err error) {
@@ -117,10 +135,12 @@ func CustomOwner(owners []metav1.OwnerReference) (*metav1.OwnerReference, schema
 }
 
 // Scalable reports whether an owner that CustomOwner returns has a scale subresource. known is false
-// unless a cluster was asked: files do not say.
+// unless a cluster was asked, or the manifests have the kind's CustomResourceDefinition.
 func (s *Set) Scalable(kind schema.GroupKind, namespace, name string) (scalable, known bool) {
-	scalable, known = s.scalable[identity{kind, namespace, name}]
-	return scalable, known
+	if scalable, known = s.scalable[identity{kind, namespace, name}]; known {
+		return scalable, known
+	}
+	return s.HasScale(kind)
 }
 
 // targets are those of the VPAs, in their order. Those that cannot be read are left out.

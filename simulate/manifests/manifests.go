@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -48,6 +50,7 @@ type Document struct {
 	JSON      []byte // as written, with unknown fields
 
 	generated bool         // Name is a generateName prefix
+	placed    bool         // the namespace is written
 	node      *yamlv3.Node // for the places of fields; nil = unknown
 	before    int          // lines before the node's first
 }
@@ -83,7 +86,54 @@ func (d *Document) groupKind() schema.GroupKind {
 type Set struct {
 	Documents []Document
 
-	scalable map[identity]bool // see Scalable
+	leftOut  []leftOut
+	scalable map[identity]bool         // see Scalable
+	scaled   map[schema.GroupKind]bool // see HasScale
+
+	byIdentity map[identity][]int // positions of the first indexed documents
+	namespaces map[named][]string // of the same that name their namespace
+	indexed    int
+}
+
+// named is an object in any namespace.
+type named struct {
+	kind schema.GroupKind
+	name string
+}
+
+// of are the documents of an object, usually one.
+func (s *Set) of(id identity) (out []*Document) {
+	s.index()
+	for _, i := range s.byIdentity[id] {
+		out = append(out, &s.Documents[i])
+	}
+	return out
+}
+
+// Namespaces are those that have an object of a kind and a name, and name their namespace, except one.
+func (s *Set) Namespaces(kind schema.GroupKind, name, except string) (out []string) {
+	s.index()
+	for _, namespace := range s.namespaces[named{kind, name}] {
+		if namespace != except && !slices.Contains(out, namespace) {
+			out = append(out, namespace)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (s *Set) index() {
+	if s.byIdentity == nil {
+		s.byIdentity, s.namespaces = map[identity][]int{}, map[named][]string{}
+	}
+	for ; s.indexed < len(s.Documents); s.indexed++ {
+		d := &s.Documents[s.indexed]
+		id := identity{d.groupKind(), d.Namespace, d.Name}
+		s.byIdentity[id] = append(s.byIdentity[id], s.indexed)
+		if d.placed {
+			s.namespaces[named{id.kind, id.name}] = append(s.namespaces[named{id.kind, id.name}], d.Namespace)
+		}
+	}
 }
 
 // identity identifies an object in an API server.
@@ -92,13 +142,20 @@ type identity struct {
 	namespace, name string
 }
 
-// Read reads paths in order: files, folders with all *.yaml, *.yml and *.json below, and Stdin. The
-// error lists what could not be read, with its place; the set has the rest.
-func Read(paths []string, stdin io.Reader) (*Set, error) {
+// Files are what to read: files, folders with all *.yaml, *.yml and *.json below, and Stdin, in
+// order.
+type Files struct {
+	Paths  []string
+	Ignore []string                        // patterns of files and folders below named folders, see CheckPattern
+	Watch  func(what string, done, of int) // receives the progress; nil = nobody
+}
+
+// Read reads files. The error lists what could not be read, with its place; the set has the rest.
+func (f Files) Read(stdin io.Reader) (*Set, error) {
 	set := &Set{}
 	var errs []error
 	fromStdin := false
-	for _, path := range paths {
+	for _, path := range f.Paths {
 		if path == Stdin {
 			if fromStdin {
 				errs = append(errs, errors.New("standard input is named twice; it can be read once"))
@@ -108,16 +165,21 @@ func Read(paths []string, stdin io.Reader) (*Set, error) {
 			errs = append(errs, set.readFrom(stdin, StdinName)...)
 			continue
 		}
-		files, err := filesAt(path)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		for _, name := range files {
-			errs = append(errs, set.readFile(name)...)
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			errs = append(errs, cannotRead(path, err))
+		case info.IsDir():
+			errs = append(errs, set.readFolder(path, f)...)
+		default:
+			errs = append(errs, set.readFile(path)...)
 		}
 	}
 	return set, faults.Join(errs...)
 }
+
+// Read is Files.Read of paths.
+func Read(paths []string, stdin io.Reader) (*Set, error) { return Files{Paths: paths}.Read(stdin) }
 
 // ReadFrom reads what a file of that name holds.
 func ReadFrom(r io.Reader, name string) (*Set, error) {

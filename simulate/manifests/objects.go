@@ -14,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/quantity"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -26,6 +27,7 @@ var (
 	vpaKind         = schema.GroupKind{Group: vpav1.GroupVersion.Group, Kind: "VerticalPodAutoscaler"}
 	checkpointKind  = schema.GroupKind{Group: vpav1.GroupVersion.Group, Kind: "VerticalPodAutoscalerCheckpoint"}
 	hpaKind         = schema.GroupKind{Group: autoscalingv2.GroupName, Kind: "HorizontalPodAutoscaler"}
+	scaledKind      = schema.GroupKind{Group: "keda.sh", Kind: facts.ScaledObject}
 	namespaceKind   = schema.GroupKind{Kind: "Namespace"}
 	pdbKind         = schema.GroupKind{Group: policyv1.GroupName, Kind: "PodDisruptionBudget"}
 	ruleOverlayKind = schema.GroupKind{Group: rulesv1alpha1.GroupVersion.Group, Kind: "RuleOverlay"}
@@ -139,7 +141,8 @@ func (s *Set) Checkpoints() ([]vpav1.VerticalPodAutoscalerCheckpoint, error) {
 	return out, faults.Join(err, errs)
 }
 
-// HPAs returns the HorizontalPodAutoscalers, v1 ones converted to v2.
+// HPAs returns the HorizontalPodAutoscalers, v1 ones converted to v2, and KEDA's ScaledObjects as
+// HPAs of that kind.
 func (s *Set) HPAs() ([]autoscalingv2.HorizontalPodAutoscaler, error) {
 	documents, err := s.Of(hpaKind, "v2", "v1")
 	out, errs := decodeAll(documents, func(d *Document) (out autoscalingv2.HorizontalPodAutoscaler, err error) {
@@ -153,7 +156,8 @@ func (s *Set) HPAs() ([]autoscalingv2.HorizontalPodAutoscaler, error) {
 		out.Namespace = d.Namespace
 		return out, err
 	})
-	return out, faults.Join(err, errs)
+	scaled, unread := s.scaledObjects()
+	return append(out, scaled...), faults.Join(err, errs, unread)
 }
 
 // defaultHPAUtilization is the CPU utilization, in percent, of an HPA without metrics.

@@ -261,6 +261,7 @@ func objects(o object) ([]Document, []error) {
 	if d.Name == "" {
 		d.Name, d.generated = head.Metadata.GenerateName, true
 	}
+	d.placed = d.Namespace != ""
 	if d.Namespace == "" && !clusterScoped[d.groupKind()] {
 		d.Namespace = DefaultNamespace
 	}

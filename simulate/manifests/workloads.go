@@ -46,7 +46,8 @@ type Workload struct {
 	Replicas *int32                  // without Object; nil = unknown
 	Template corev1.PodTemplateSpec  // empty if unknown
 
-	written *Document // nil = not in the manifests
+	written    *Document // nil = not in the manifests
+	unscalable bool      // its kind has no scale subresource
 }
 
 // String returns e.g. Deployment web/shop.
@@ -70,13 +71,44 @@ func (w *Workload) Uncounted() string {
 	return ""
 }
 
+// Manifested reports whether it is in the manifests.
+func (w *Workload) Manifested() bool { return w.written != nil }
+
+// APIVersion is that of its manifest; empty without one.
+func (w *Workload) APIVersion() string {
+	if w.written == nil {
+		return ""
+	}
+	return w.written.APIVersion
+}
+
+// CurrentVersion is the apiVersion of its kind, for one of Kubernetes' own.
+func (w *Workload) CurrentVersion() string { return apiVersionOf(w.GroupKind) }
+
+// OldVersion is the error about a workload in an apiVersion that API servers no longer serve.
+type OldVersion struct{ text string }
+
+// Error names the apiVersion to write.
+func (o *OldVersion) Error() string { return o.text }
+
 // Workloads returns the CronJobs, DaemonSets, Deployments, Jobs, ReplicaSets,
-// ReplicationControllers and StatefulSets, in that order, with omitted selectors defaulted.
+// ReplicationControllers and StatefulSets, in that order, with omitted selectors defaulted. Those in
+// an old apiVersion are errors, and returned all the same.
 func (s *Set) Workloads() ([]Workload, error) {
 	var out []Workload
 	var errs []error
 	for _, kind := range workloadKinds {
-		documents, err := s.Of(kind.GroupKind, "v1")
+		var documents []Document
+		for i := range s.Documents {
+			d := &s.Documents[i]
+			if d.Kind != kind.Kind || d.Group() != kind.Group && d.Group() != "extensions" {
+				continue
+			}
+			documents = append(documents, *d)
+			if current := kind.WithVersion("v1").GroupVersion().String(); d.APIVersion != current {
+				errs = append(errs, &OldVersion{fmt.Sprintf("%s: %s has apiVersion %s; write %s", d.Source, d, d.APIVersion, current)})
+			}
+		}
 		found, unread := decodeAll(documents, func(d *Document) (Workload, error) {
 			object := kind.make()
 			err := d.decode(object)
@@ -86,7 +118,7 @@ func (s *Set) Workloads() ([]Workload, error) {
 			w.written = d
 			return w, err
 		})
-		out, errs = append(out, found...), append(errs, err, unread)
+		out, errs = append(out, found...), append(errs, unread)
 	}
 	return out, faults.Join(errs...)
 }

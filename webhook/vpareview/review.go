@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as rules expect
@@ -25,7 +24,7 @@ import (
 type Request struct {
 	// VPA is the object as controllers decode it; with its metadata only if they cannot.
 	VPA    *vpav1.VerticalPodAutoscaler
-	Beside Beside
+	Beside facts.Beside
 	// CRD is the plan whose schema rules are checked in place of an API server; nil = the API server checks them.
 	CRD *engine.Plan
 
@@ -33,12 +32,6 @@ type Request struct {
 	unfit       error          // why controllers cannot decode the object
 	stillUnfit  bool           // nor could they decode the old object, for the same reason
 	refused     []Cause        // why no rule can judge it
-}
-
-// Beside lists objects of the same namespace that may have the same target as the VPA. The VPA itself may be among them.
-type Beside struct {
-	VPAs []vpav1.VerticalPodAutoscaler
-	HPAs []autoscalingv2.HorizontalPodAutoscaler
 }
 
 // Cause is one reason why an object is refused, or one warning.
@@ -125,7 +118,7 @@ func Review(plan *engine.Plan, req Request) Answer {
 	}
 	// An object that the controllers cannot decode is refused, but the rules still list what else is wrong with it.
 	out := Answer{}
-	judged := engine.Judged{Object: req.object, Old: req.old, Facts: facts.ValidateFacts(req.VPA, req.Beside.VPAs, req.Beside.HPAs)}
+	judged := engine.Judged{Object: req.object, Old: req.old, Facts: facts.ValidateFacts(req.VPA, req.Beside, facts.PolicyRulesOf(plan))}
 	out.add(plan.Validate(facts.VPAValidate, judged, nil))
 	if req.CRD != nil {
 		judged.Schema = true

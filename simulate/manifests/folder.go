@@ -1,0 +1,175 @@
+package manifests
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// leftOut is a file in a folder that has no manifests, and why.
+type leftOut struct {
+	file string
+	why  string // one of leftOutReasons
+}
+
+const (
+	noObject = "no object"
+	template = "template"
+	isPatch  = "patch"
+)
+
+// LeftOut says in a line which files in folders were left out; empty = none.
+func (s *Set) LeftOut() string {
+	files := map[string][]string{}
+	for _, one := range s.leftOut {
+		files[one.why] = append(files[one.why], one.file)
+	}
+	var parts []string
+	for _, of := range []struct{ why, one, several string }{
+		{noObject, "1 holds no VerticalPodAutoscaler or workload", "%d hold no VerticalPodAutoscaler or workload"},
+		{template, "1 is a template, to be rendered first", "%d are templates, to be rendered first"},
+		{isPatch, "1 is a patch, which kustomize build applies", "%d are patches, which kustomize build applies"},
+	} {
+		list := files[of.why]
+		text := of.one
+		switch {
+		case len(list) == 0:
+			continue
+		case len(list) > 1:
+			text = fmt.Sprintf(of.several, len(list))
+		}
+		parts = append(parts, text+" ("+few(list)+")")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("files in folders left out: %s; name a file with -f to see what is wrong with it", strings.Join(parts, "; "))
+}
+
+// few are the first names.
+func few(names []string) string {
+	const most = 3
+	if len(names) > most {
+		names = append(slices.Clone(names[:most]), "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// folder is a folder of files, of a repository perhaps.
+type folder struct {
+	charts  []string        // folders with a Chart.yaml
+	patches map[string]bool // files that kustomizations name as patches
+}
+
+func newFolder(files []string) *folder {
+	f := &folder{patches: map[string]bool{}}
+	for _, name := range files {
+		switch filepath.Base(name) {
+		case "Chart.yaml":
+			f.charts = append(f.charts, filepath.Dir(name))
+		case "kustomization.yaml", "kustomization.yml":
+			for _, path := range patchesOf(name) {
+				f.patches[filepath.Join(filepath.Dir(name), path)] = true
+			}
+		}
+	}
+	return f
+}
+
+// patchesOf are the files that a kustomization names as patches. None are in one that cannot be read.
+func patchesOf(name string) (out []string) {
+	type patch struct {
+		Path string `json:"path"`
+	}
+	var k struct {
+		Patches   []patch  `json:"patches"`
+		Strategic []string `json:"patchesStrategicMerge"`
+		JSON      []patch  `json:"patchesJson6902"`
+	}
+	if text, err := os.ReadFile(name); err != nil || yaml.Unmarshal(text, &k) != nil {
+		return nil
+	}
+	for _, p := range append(k.Patches, k.JSON...) {
+		out = append(out, p.Path)
+	}
+	return append(out, k.Strategic...)
+}
+
+// inTemplates: a file of a Helm chart that Helm renders.
+func (f *folder) inTemplates(name string) bool {
+	return slices.ContainsFunc(f.charts, func(chart string) bool {
+		return strings.HasPrefix(name, filepath.Join(chart, "templates")+string(filepath.Separator))
+	})
+}
+
+// readFolder reads the files of a folder. Those without a manifest are left out, as a repository has
+// many.
+func (s *Set) readFolder(path string, options Files) []error {
+	files, err := filesIn(path, options.Ignore)
+	var errs []error
+	if err != nil {
+		errs = append(errs, err)
+	}
+	f := newFolder(files)
+	for i, name := range files {
+		if options.Watch != nil {
+			options.Watch("reading files", i, len(files))
+		}
+		if f.patches[name] {
+			s.leftOut = append(s.leftOut, leftOut{name, isPatch})
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			errs = append(errs, cannotRead(name, err))
+			continue
+		}
+		errs = append(errs, s.parseMember(f, name, text)...)
+	}
+	return errs
+}
+
+// action matches what templates of Helm, and of others, hold in place of values.
+var action = []byte("{{")
+
+// parseMember parses a file of a folder, unless it is no manifest.
+func (s *Set) parseMember(f *folder, name string, text []byte) []error {
+	acts := bytes.Contains(text, action)
+	if acts && f.inTemplates(name) {
+		s.leftOut = append(s.leftOut, leftOut{name, template})
+		return nil
+	}
+	read := Set{}
+	errs := read.parse(name, text)
+	switch {
+	case len(errs) == 0:
+	case acts:
+		s.leftOut = append(s.leftOut, leftOut{name, template})
+		return nil
+	case len(read.Documents) == 0 && !holdsObject(text):
+		s.leftOut = append(s.leftOut, leftOut{name, noObject})
+		return nil
+	}
+	s.Documents = append(s.Documents, read.Documents...)
+	return errs
+}
+
+// kindLine matches the kind of an object that celvpa reads, in YAML, in a list in YAML, and in JSON.
+var kindLine = regexp.MustCompile(`(?m)(?:^(?:[ \t]*- +)?|[{,]\s*["'])kind["']?\s*:\s*["']?(?:` + strings.Join(objectKinds(), "|") + `)\b`)
+
+func objectKinds() (out []string) {
+	for _, known := range workloadKinds {
+		out = append(out, known.Kind)
+	}
+	return append(out, vpaKind.Kind, checkpointKind.Kind, ruleOverlayKind.Kind, podKind.Kind)
+}
+
+// holdsObject reports whether a text that cannot be read was meant to hold a VerticalPodAutoscaler,
+// a workload or a RuleOverlay.
+func holdsObject(text []byte) bool { return kindLine.Match(plain(text)) }

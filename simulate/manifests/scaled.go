@@ -1,0 +1,76 @@
+package manifests
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
+// HasScale reports whether a kind has a scale subresource, or is a workload of Kubernetes' own. known
+// is false for custom kinds whose CustomResourceDefinition is not in the manifests, unless a cluster
+// was asked.
+func (s *Set) HasScale(kind schema.GroupKind) (has, known bool) {
+	if _, wellKnown := WellKnown(kind.Kind); wellKnown {
+		return true, true
+	}
+	if ownGroup(kind.Group) {
+		return false, true
+	}
+	if s.scaled == nil {
+		s.scaled = map[schema.GroupKind]bool{}
+		s.readCRDs()
+	}
+	has, known = s.scaled[kind]
+	return has, known
+}
+
+// ownGroup: an API group of Kubernetes itself, whose other kinds have no scale.
+func ownGroup(group string) bool {
+	switch group {
+	case "", "apps", "autoscaling", "batch", "extensions", "policy":
+		return true
+	}
+	return strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") && builtInGroups[strings.TrimSuffix(group, ".k8s.io")]
+}
+
+// builtInGroups are the groups below k8s.io that API servers serve themselves. Others there are of
+// CustomResourceDefinitions.
+var builtInGroups = map[string]bool{
+	"admissionregistration": true, "apiextensions": true, "authentication": true, "authorization": true, "certificates": true, "coordination": true,
+	"discovery": true, "events": true, "flowcontrol.apiserver": true, "networking": true, "node": true, "rbac.authorization": true, "resource": true,
+	"scheduling": true, "storage": true,
+}
+
+// readCRDs reads which kinds have a scale subresource, in any version that is served.
+func (s *Set) readCRDs() {
+	for i := range s.Documents {
+		d := &s.Documents[i]
+		if d.groupKind() != crdKind {
+			continue
+		}
+		var crd struct {
+			Spec struct {
+				Group string `json:"group"`
+				Names struct {
+					Kind string `json:"kind"`
+				} `json:"names"`
+				Versions []struct {
+					Served       bool `json:"served"`
+					Subresources struct {
+						Scale *struct{} `json:"scale"`
+					} `json:"subresources"`
+				} `json:"versions"`
+			} `json:"spec"`
+		}
+		if d.decode(&crd) != nil || crd.Spec.Names.Kind == "" {
+			continue // a definition that cannot be read says nothing
+		}
+		kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		s.scaled[kind] = s.scaled[kind]
+		for _, version := range crd.Spec.Versions {
+			s.scaled[kind] = s.scaled[kind] || version.Served && version.Subresources.Scale != nil
+		}
+	}
+}
