@@ -83,7 +83,7 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 		case other != "":
 			row.Reason = fmt.Sprintf("VerticalPodAutoscaler %s controls the pods of its target (point vpa.order)", other)
 		default:
-			row.Reason = unmet(v)
+			row.Reason = cmp.Or(unmet(v), plan.Gone[row.VPA], "no pods")
 		}
 		out.Items = append(out.Items, row)
 	}
@@ -162,12 +162,12 @@ func sum(lists []corev1.ResourceList, name corev1.ResourceName) string {
 	return total.String()
 }
 
-// unmet says why a VPA has no pods, by its conditions.
+// unmet says why a VPA has no pods, by its conditions; empty if they do not say.
 func unmet(v *vpav1.VerticalPodAutoscaler) string {
 	for _, c := range v.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && (c.Type == vpav1.ConfigUnsupported || c.Type == vpav1.NoPodsMatched) {
 			return fmt.Sprintf("%s: %s", c.Type, c.Message)
 		}
 	}
-	return "no pods"
+	return ""
 }

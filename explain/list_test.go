@@ -1,15 +1,23 @@
 package explain
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate"
+	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // TestAListNamesTheVPAThatHasThePods of a shared target: regression, the other one had "no pods".
@@ -46,4 +54,51 @@ func TestAListComparesWhatHasATarget(t *testing.T) {
 	v.Status.Recommendation.PodRecommendation = &vpav1.RecommendedResources{Target: cpu("2")}
 	require.Equal(t, "5 → 2", gap(v, &both, "cpu").String())
 	require.Equal(t, "- → -", gap(v, &both, "memory").String())
+}
+
+// TestAVPAWhoseTargetIsGoneSaysSo: the reason was "no pods", and of a cluster a note asked for manifests.
+func TestAVPAWhoseTargetIsGoneSaysSo(t *testing.T) {
+	reader := manifests.Reader{Client: api(t, vpaOf("web", "Deployment", "web")), Namespace: "shop"}
+	set, _, err := reader.Read(t.Context(), append(manifests.PodKinds, manifests.VPAKind)...)
+	require.NoError(t, err)
+	book, err := policy.Load(policy.Options{})
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		set          *manifests.Set
+		reason, note string
+	}{
+		"of a cluster": {set, "its target, Deployment shop/web, was not found in the cluster",
+			"Deployment shop/web, the target of VerticalPodAutoscaler shop/web, was not found in the cluster, and no pod belongs to it"},
+		"of manifests": {&manifests.Set{Documents: set.Documents}, "its target, Deployment shop/web, is not in the manifests",
+			"Deployment shop/web, the target of VerticalPodAutoscaler shop/web, is not in the manifests, and no pod belongs to it; add its manifest with -f"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, err := simulate.Load(tt.set, book, simulate.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+			require.NoError(t, err)
+			plan, err := cluster.Plan(false)
+			require.NoError(t, err)
+			vpas, err := cluster.VPAs()
+			require.NoError(t, err)
+			require.Equal(t, tt.reason, NewList(vpas, nil, plan).Items[0].Reason)
+			require.Equal(t, []string{tt.note}, cluster.Notes())
+		})
+	}
+}
+
+// TestWithoutTheCRDsTheWayOutIsNamed, as celvpa list does.
+func TestWithoutTheCRDsTheWayOutIsNamed(t *testing.T) {
+	missing := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}}
+	c := interceptor.NewClient(api(t).(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return missing
+		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return missing },
+	})
+	for _, s := range []Subject{{Namespace: "shop", Name: "web"}, {Name: "web"}, {Namespace: "shop"}, {Namespace: "shop", Kind: "Deployment", Name: "web"}} {
+		_, err := Explain(t.Context(), Options{Client: c}, s)
+		require.Error(t, err)
+		if s.Kind == "" {
+			require.ErrorIs(t, err, manifests.ErrNoVPAs, s.String())
+		}
+	}
 }

@@ -63,7 +63,7 @@ func Offline(ctx context.Context, m Manifests, s Subject) (*Report, error) {
 		return r, wrong
 	}
 	r.Subject, r.VPA, r.Target, r.Mode = s.of(v).String(), v.Namespace+"/"+v.Name, TargetText(v), v.Mode()
-	around := &objects{vpa: v, budgets: budgets, scalers: scalers}
+	around := &objects{vpa: v, budgets: budgets, scalers: scalers, problem: plan.Gone[v.Namespace+"/"+v.Name]}
 	around.ruledBy(cluster.Rules())
 	around.budgets = slices.DeleteFunc(around.budgets, func(b policyv1.PodDisruptionBudget) bool { return b.Namespace != v.Namespace })
 	around.scalers = slices.DeleteFunc(around.scalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool { return h.Namespace != v.Namespace })

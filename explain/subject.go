@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate"
+	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // Subject is what is asked about.
@@ -161,7 +163,7 @@ func findVPA(ctx context.Context, c client.Client, s Subject) (*vpav1.VerticalPo
 		case apierrors.IsNotFound(err):
 			return nil, unknown{fmt.Errorf("VerticalPodAutoscaler %s/%s does not exist%s", s.Namespace, s.Name, near(ctx, c, s))}
 		case err != nil:
-			return nil, readError("VerticalPodAutoscaler "+s.Namespace+"/"+s.Name, err)
+			return nil, vpaError("VerticalPodAutoscaler "+s.Namespace+"/"+s.Name, err)
 		}
 		return v, nil
 	}
@@ -191,9 +193,17 @@ func vpas(ctx context.Context, c client.Client, namespace string) ([]vpav1.Verti
 	// From the API server's cache: an older list is better than reading etcd for it.
 	err := c.List(ctx, &list, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
 	if err != nil {
-		return nil, readError("VerticalPodAutoscalers"+in(namespace), err)
+		return nil, vpaError("VerticalPodAutoscalers"+in(namespace), err)
 	}
 	return list.Items, nil
+}
+
+// vpaError is readError for VPAs, which a cluster may not know.
+func vpaError(what string, err error) error {
+	if meta.IsNoMatchError(err) {
+		return manifests.ErrNoVPAs
+	}
+	return readError(what, err)
 }
 
 // readError says what could not be read, and the way out.

@@ -20,6 +20,14 @@ func (c *Cluster) note(format string, args ...any) {
 	}
 }
 
+// lacking says of an object that the cluster lacks where it was looked for; wayOut is what to do about it.
+func (c *Cluster) lacking() (what, wayOut string) {
+	if c.set.IsLive() {
+		return "was not found in the cluster", ""
+	}
+	return "is not in the manifests", "; add its manifest with -f"
+}
+
 const maxNames = 5
 
 // Few joins the first names, with an ellipsis for the rest.

@@ -29,7 +29,9 @@ func (c *view) addOwners(pods []*corev1.Pod) {
 	for _, v := range c.sortedVPAs() {
 		of := target.Of(v.VerticalPodAutoscaler)
 		if of.Kind != "" && of.Name != "" && c.owners[ownerKey{of.Namespace, of.Kind, of.Name}] == nil {
-			c.note("%s %s/%s, the target of %s, is not in the manifests, and no pod belongs to it; add its manifest with -f", of.Kind, of.Namespace, of.Name, v)
+			what, wayOut := c.lacking()
+			c.gone[v.key()] = fmt.Sprintf("its target, %s %s/%s, %s", of.Kind, of.Namespace, of.Name, what)
+			c.note("%s %s/%s, the target of %s, %s, and no pod belongs to it%s", of.Kind, of.Namespace, of.Name, v, what, wayOut)
 		}
 	}
 	known := make([]manifests.Workload, 0, len(c.owners))

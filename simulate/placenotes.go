@@ -27,6 +27,7 @@ func (c *Cluster) notePlaces(p *placement, left []*seenPod) {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	})
 	p.findElsewhere(left)
+	what, wayOut := c.lacking()
 	for _, w := range workloads {
 		n, like := len(w.inUsage)+len(w.manifests), "it would generate"
 		if w.loosely {
@@ -35,10 +36,10 @@ func (c *Cluster) notePlaces(p *placement, left []*seenPod) {
 		taken := fmt.Sprintf("pods whose names %s are counted as its own: %d", like, n)
 		switch {
 		case w.standIn && n > 0:
-			c.note("%s, the target of VerticalPodAutoscaler %s, is not in the manifests; %s", &w.Workload, strings.Join(w.asked, ", "), taken)
+			c.note("%s, the target of VerticalPodAutoscaler %s, %s; %s", &w.Workload, strings.Join(w.asked, ", "), what, taken)
 		case w.standIn:
-			c.note("%s, the target of VerticalPodAutoscaler %s, is not in the manifests, and no pod has a name that begins with its name; add its manifest with -f%s",
-				&w.Workload, strings.Join(w.asked, ", "), w.elsewhere)
+			c.note("%s, the target of VerticalPodAutoscaler %s, %s, and no pod has a name that begins with its name%s%s",
+				&w.Workload, strings.Join(w.asked, ", "), what, wayOut, w.elsewhere)
 		case w.loosely:
 			c.note("%s: no pod has a name that it would generate; %s", &w.Workload, taken)
 		}

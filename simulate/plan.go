@@ -26,6 +26,8 @@ type Plan struct {
 	VPAs  int                  `json:"-"` // with or without pods
 	// Left are the VPAs that leave all running pods alone, by namespace/name, and why.
 	Left map[string]engine.Verdict `json:"-"`
+	// Gone says of VPAs why they have no target, by namespace/name.
+	Gone map[string]string `json:"-"`
 }
 
 // updater is the updater's view of manifests.
@@ -59,7 +61,7 @@ func (c *Cluster) Plan(explain bool) (*Plan, error) {
 			left[v.key()] = why
 		}
 	}
-	return &Plan{Items: u.items(explain), VPAs: len(u.vpas), Left: left}, faults.Join(unusable, unread, unreadBudgets)
+	return &Plan{Items: u.items(explain), VPAs: len(u.vpas), Left: left, Gone: u.gone}, faults.Join(unusable, unread, unreadBudgets)
 }
 
 // pods are those of the manifests, by namespace and name. The first of several of one name counts.

@@ -40,6 +40,7 @@ type view struct {
 	selected     map[*corev1.Pod][]int             // VPAs whose target selects a pod, as positions in inOrder
 	ranges       map[string][]corev1.LimitRange    // by namespace
 	limits       map[string]*facts.LimitRanges     // the same, folded for rules
+	gone         map[string]string                 // why VPAs have no target, by namespace/name; see addOwners
 }
 
 // The questions of the admission controller and of the updater.
@@ -87,7 +88,7 @@ func (c *Cluster) view(asks question) (v *view, templates []manifests.Workload, 
 func (c *Cluster) objects() (v *view, templates []manifests.Workload, err error) {
 	v = &view{
 		Cluster: c, owners: map[ownerKey]*manifests.Workload{}, limits: map[string]*facts.LimitRanges{},
-		vpas: map[string][]*judgedVPA{}, byTarget: map[ownerKey][]int{}, selected: map[*corev1.Pod][]int{},
+		vpas: map[string][]*judgedVPA{}, gone: map[string]string{}, byTarget: map[ownerKey][]int{}, selected: map[*corev1.Pod][]int{},
 	}
 	vpas, unusable := c.VPAs()
 	for _, one := range vpas {

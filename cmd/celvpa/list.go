@@ -21,7 +21,8 @@ func vpasCommand(compile compileFunc) *cobra.Command {
 		Long: `Lists the VerticalPodAutoscalers of a namespace, or with -A of the cluster: their target and mode, what a pod requests
 where there is a target, and that target, and what the updater would do next, by the rules of this program and its flags.
 
-celvpa explain NAME says why, and asks the processes that run. -o wide adds the reason.`,
+celvpa explain NAME says why, and asks the processes that run. -o wide adds the reason; where no rule decides, as for a
+VerticalPodAutoscaler whose target is gone, it stands in place of the rule.`,
 		Example: `  celvpa list
   kubectl vpa list -A -o wide
   celvpa list -A -o json | jq -r '.items[] | select(.next == "Evict") | .vpa'`,
@@ -77,8 +78,11 @@ func printList(p *page, list *explain.List, wide bool) {
 			next = fmt.Sprintf("%s %d of %d", r.Next, r.Count, r.Pods)
 		}
 		cells := []any{namespace, name, r.Target, r.Mode, r.Pods, r.CPU, r.Memory, next, cmp.Or(r.Rule, "-")}
-		if wide {
+		switch {
+		case wide:
 			cells = append(cells, cmp.Or(r.Reason, "-"))
+		case r.Rule == "" && r.Reason != "": // nothing else says why
+			cells[len(cells)-1] = "(" + r.Reason + ")"
 		}
 		p.row(cells...)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
@@ -84,8 +85,8 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 	if err != nil {
 		return err
 	}
-	source := offline{files: d.files, live: d.cluster, now: d.now}
-	now, err := source.time()
+	from := offline{files: d.files, live: d.cluster, now: d.now}
+	now, err := from.time()
 	if err != nil {
 		return err
 	}
@@ -111,8 +112,23 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 	if err := p.print(cmd.OutOrStdout(), result, forms); err != nil {
 		return err
 	}
-	source.live = d.cluster
-	return source.end(faults.Join(unread, unloaded, unusable), result.Totals.OfVPAs == 0, "there is no VerticalPodAutoscaler in %s: nothing was compared", false)
+	from.live = d.cluster
+	return from.end(faults.Join(unread, shortened(unloaded), unusable), result.Totals.OfVPAs == 0, "there is no VerticalPodAutoscaler in %s: nothing was compared", false)
+}
+
+// shortened are the faults of RuleOverlays beside the candidate, which are not in use: a line for each.
+func shortened(unloaded error) error {
+	var out []error
+	for _, err := range faults.List(unloaded) {
+		if n := len(source.Problems(err)); n > 0 {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			if err = errors.New(first); n > 1 {
+				err = fmt.Errorf("%s; and %s", first, simulate.Counted(n-1, "more fault"))
+			}
+		}
+		out = append(out, err)
+	}
+	return faults.Join(out...)
 }
 
 // read reads the cluster, or what stands for it.

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,9 @@ import (
 
 // ClusterName is the file of what was read from a cluster.
 const ClusterName = "the cluster"
+
+// ErrNoVPAs is that of a cluster without the CRDs.
+var ErrNoVPAs = errors.New("the cluster has no VerticalPodAutoscalers: install the CRDs with `celvpa crd | kubectl apply --server-side -f -`")
 
 // pageSize is how many objects a list request asks for, as kubectl's.
 const pageSize = 500
@@ -79,7 +83,7 @@ func (r Reader) Read(ctx context.Context, kinds ...schema.GroupVersionKind) (set
 			continue
 		}
 		if meta.IsNoMatchError(err) && kind == VPAKind {
-			err = fmt.Errorf("the cluster has no VerticalPodAutoscalers: install the CRDs with `celvpa crd | kubectl apply --server-side -f -`")
+			err = ErrNoVPAs
 		}
 		errs = append(errs, err)
 	}
@@ -100,6 +104,9 @@ func (r Reader) Read(ctx context.Context, kinds ...schema.GroupVersionKind) (set
 	}
 	return l.set, notes, faults.Join(errs...)
 }
+
+// IsLive reports whether the set was read from a cluster: what it lacks is not there.
+func (s *Set) IsLive() bool { return s.scalable != nil }
 
 // list reads all objects of a kind, page by page.
 func (l *live) list(ctx context.Context, kind schema.GroupVersionKind, namespace string) error {

@@ -87,7 +87,7 @@ type Set struct {
 	Documents []Document
 
 	leftOut  []leftOut
-	scalable map[identity]bool         // see Scalable
+	scalable map[identity]bool         // see Scalable; nil = of files
 	scaled   map[schema.GroupKind]bool // see HasScale
 
 	byIdentity map[identity][]int // positions of the first indexed documents
