@@ -142,9 +142,9 @@ func TestTimesOfNothingAreRefused(t *testing.T) {
 		require.EqualError(t, err, "--"+name+" is 0s; it must be greater than 0")
 	}
 	_, err := celvpa(t, "run", "--memory-aggregation-interval=0s")
-	require.ErrorContains(t, err, "(--memory-aggregation-interval): 0s is below the least allowed, 1ns")
+	require.ErrorContains(t, err, "--memory-aggregation-interval: 0s is below the least allowed, 1ns")
 	_, err = celvpa(t, "run", "--memory-aggregation-interval-count=0")
-	require.ErrorContains(t, err, "(--memory-aggregation-interval-count): 0 is below the least allowed, 1")
+	require.ErrorContains(t, err, "--memory-aggregation-interval-count: 0 is below the least allowed, 1")
 }
 
 // TestTheRecommendersParametersHaveUpstreamsFlags: names and defaults of UPSTREAM.md §8, whose text may differ in form.

@@ -97,7 +97,7 @@ func (p *page) row(cells ...any) {
 		if i > 0 {
 			fmt.Fprint(p.table, "\t")
 		}
-		fmt.Fprint(p.table, oneLine(fmt.Sprint(cell)))
+		fmt.Fprint(p.table, breaks.Replace(fmt.Sprint(cell)))
 	}
 	fmt.Fprintln(p.table)
 }
@@ -121,6 +121,9 @@ func (p *page) steps(indent string, steps []engine.Step) {
 
 // fail keeps an error for print.
 func (p *page) fail(err error) { p.err = cmp.Or(p.err, err) }
+
+// breaks would end a cell of a table. What else is not visible is replaced behind the table.
+var breaks = strings.NewReplacer("\n", " ", "\r", " ", "\t", " ", "\v", " ", "\f", " ", "\xff", "\uFFFD")
 
 // oneLine is visible text without line breaks.
 func oneLine(text string) string { return visible(strings.Join(strings.Fields(text), " ")) }

@@ -73,7 +73,7 @@ func TestUsageFindsItsVPA(t *testing.T) {
 		"names by hand": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: hour("shop-one", "app"), rows: []string{few},
 			rest: []string{"Deployment web/shop: no pod has a name that it would generate; pods whose names begin with shop are counted as its own: 1"}},
 		"names of another beside right ones": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: hour("shop-7c5687bd57-659fr", "app") + hour("shop-front-0", "nginx"), rows: []string{few},
-			rest: []string{"1 pod of usage left out, of no workload in the manifests: web/shop-front-0"}},
+			rest: []string{"1 pod of usage left out, of no workload in the manifests: web/shop-front-0; pods of Deployment web/shop have names such as shop-5d9c7c6b9-x2x7p, without vowels in the generated part"}},
 		"no workload, names that fit": {manifests: vpaOf("StatefulSet", "shop"), usage: hour("shop-0", "app") + hour("shop-front-0", "nginx"), rows: []string{few},
 			rest: []string{"StatefulSet web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods whose names it would generate are counted as its own: 1", "1 pod of usage left out, of no workload in the manifests: web/shop-front-0"}},
 		"no workload, names that begin alike": {manifests: vpaOf("Deployment", "shop"), usage: hour("shop", "app"), rows: []string{few},
