@@ -24,7 +24,7 @@ func (c *Cluster) parents(vpas []*vpav1.VerticalPodAutoscaler, find func(ownerKe
 			continue
 		}
 		if w.Object == nil { // a custom one: its scale has no owners
-			if _, known := c.set.HasScale(w.GroupKind); !known && w.Manifested() {
+			if _, known := c.set.HasScale(w.GroupKind); !known && w.Guessed() {
 				targets[w.GroupKind] = append(targets[w.GroupKind], v.Namespace+"/"+v.Name)
 			}
 			continue

@@ -36,9 +36,10 @@ func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload,
 		if has, known := s.HasScale(kind); known && !has {
 			w.unscalable = true
 		}
-		for _, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
+		for i, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
 			if w.Selector == "" {
 				w.Selector = selectorText(raw)
+				w.reports = w.Selector != "" && i < 2
 			}
 		}
 		var replicas int32

@@ -96,7 +96,7 @@ func TestKindsWithoutScaleAreKnownFromTheirDefinition(t *testing.T) {
 	require.NoError(t, err)
 	for kind, want := range map[string][2]bool{
 		"Bare.example.com": {false, true}, "Scaled.example.com": {true, true}, "Other.example.com": {false, false},
-		"Pod": {false, true}, "Job.batch": {true, true}, "Service.serving.knative.dev": {false, false}, "Ingress.networking.k8s.io": {false, true}, "Cluster.cluster.x-k8s.io": {false, false},
+		"Pod": {false, true}, "Job.batch": {true, true}, "Service.serving.knative.dev": {false, false}, "Ingress.networking.k8s.io": {false, true}, "Cluster.cluster.x-k8s.io": {false, false}, "Rollout.apps": {false, false},
 	} {
 		has, known := set.HasScale(schema.ParseGroupKind(kind))
 		require.Equal(t, want, [2]bool{has, known}, kind)

@@ -1,9 +1,8 @@
 package manifests
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
@@ -15,7 +14,7 @@ func (s *Set) HasScale(kind schema.GroupKind) (has, known bool) {
 	if _, wellKnown := WellKnown(kind.Kind); wellKnown {
 		return true, true
 	}
-	if ownGroup(kind.Group) {
+	if len(scheme.Scheme.VersionsForGroupKind(kind)) > 0 { // another kind of Kubernetes' own
 		return false, true
 	}
 	if s.scaled == nil {
@@ -24,23 +23,6 @@ func (s *Set) HasScale(kind schema.GroupKind) (has, known bool) {
 	}
 	has, known = s.scaled[kind]
 	return has, known
-}
-
-// ownGroup: an API group of Kubernetes itself, whose other kinds have no scale.
-func ownGroup(group string) bool {
-	switch group {
-	case "", "apps", "autoscaling", "batch", "extensions", "policy":
-		return true
-	}
-	return strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") && builtInGroups[strings.TrimSuffix(group, ".k8s.io")]
-}
-
-// builtInGroups are the groups below k8s.io that API servers serve themselves. Others there are of
-// CustomResourceDefinitions.
-var builtInGroups = map[string]bool{
-	"admissionregistration": true, "apiextensions": true, "authentication": true, "authorization": true, "certificates": true, "coordination": true,
-	"discovery": true, "events": true, "flowcontrol.apiserver": true, "networking": true, "node": true, "rbac.authorization": true, "resource": true,
-	"scheduling": true, "storage": true,
 }
 
 // readCRDs reads which kinds have a scale subresource, in any version that is served.

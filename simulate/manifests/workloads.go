@@ -48,6 +48,7 @@ type Workload struct {
 
 	written    *Document // nil = not in the manifests
 	unscalable bool      // its kind has no scale subresource
+	reports    bool      // its status has a selector, which only scale subresources need
 }
 
 // String returns e.g. Deployment web/shop.
@@ -71,8 +72,8 @@ func (w *Workload) Uncounted() string {
 	return ""
 }
 
-// Manifested reports whether it is in the manifests.
-func (w *Workload) Manifested() bool { return w.written != nil }
+// Guessed reports whether nothing in its manifest says that its kind has a scale subresource.
+func (w *Workload) Guessed() bool { return w.written != nil && !w.reports }
 
 // APIVersion is that of its manifest; empty without one.
 func (w *Workload) APIVersion() string {
