@@ -129,3 +129,37 @@ cannot read pods in namespace web: pods is forbidden: User "jane" cannot list re
 	require.EqualError(t, err, "the cluster has no VerticalPodAutoscalers: install the CRDs with `celvpa crd | kubectl apply --server-side -f -`")
 	require.Empty(t, notes)
 }
+
+func TestKindsThatTheAnswerCanDoWithoutAreNotes(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "deployments"}, "", errors.New("no"))
+	c := &stub{errors: map[string]error{"Deployment": refused, "Job": errors.New("connection refused")}}
+	_, notes, err := Reader{Client: c, Namespace: "web", Optional: WorkloadKinds}.Read(t.Context(), VPAKind)
+	require.EqualError(t, err, "cannot read jobs in namespace web: connection refused")
+	require.Len(t, notes, 1)
+	require.Contains(t, notes[0], "the answer is without objects of kind Deployment: cannot read deployments.apps in namespace web: ")
+	require.Contains(t, notes[0], "; grant list on deployments.apps there, or read another namespace with -n")
+}
+
+// discovering is a stub that knows which kinds have a scale subresource.
+type discovering struct{ *stub }
+
+// HasScale implements target.Kinds.
+func (d discovering) HasScale(_ context.Context, kind schema.GroupKind) (has, known bool) {
+	has, known = d.scaled[kind.Kind]
+	return has, known
+}
+
+// TestAClusterSaysWhichKindsHaveAScale, even where their objects may not be read.
+func TestAClusterSaysWhichKindsHaveAScale(t *testing.T) {
+	vpa := func(kind string) string {
+		return `{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"namespace":"web","name":"` + strings.ToLower(kind) + `"},"spec":{"targetRef":{"apiVersion":"example.com/v1","kind":"` + kind + `","name":"a"}}}`
+	}
+	c := discovering{&stub{items: map[string][]string{"VerticalPodAutoscaler": {vpa("Bare"), vpa("Scaled"), vpa("Unserved")}}, scaled: map[string]bool{"Bare": false, "Scaled": true}}}
+	set, _, err := Reader{Client: c, Namespace: "web"}.Read(t.Context(), VPAKind)
+	require.NoError(t, err)
+	for kind, want := range map[string][2]bool{"Bare": {false, true}, "Scaled": {true, true}, "Unserved": {false, false}} {
+		has, known := set.HasScale(schema.GroupKind{Group: "example.com", Kind: kind})
+		require.Equal(t, want, [2]bool{has, known}, kind)
+	}
+	require.Empty(t, c.got)
+}
