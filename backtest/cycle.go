@@ -15,9 +15,6 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// garbageInterval is how often a recommender drops usage that is too old (UPSTREAM.md §2.19).
-const garbageInterval = time.Hour
-
 // cycle is one cycle of the recommender, and then one of the updater.
 func (r *replay) cycle(now time.Time) {
 	r.recommend(now)
@@ -45,10 +42,7 @@ func (r *replay) recommend(now time.Time) {
 	for _, v := range r.vpas {
 		r.recommendFor(v, now)
 	}
-	if now.Sub(r.garbage) >= garbageInterval {
-		r.state.Forget(r.present(), now)
-		r.garbage = now
-	}
+	r.state.CollectGarbage(now)
 }
 
 func (r *replay) present() map[model.PodID]bool {

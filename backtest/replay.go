@@ -40,8 +40,7 @@ type replay struct {
 	breaker  remembered.Breaker
 	backOffs remembered.BackOffs
 	looked   bool // the breaker has seen all pods
-	garbage  time.Time
-	made     int // pods, for their UIDs
+	made     int  // pods, for their UIDs
 	notes    []string
 }
 

@@ -255,7 +255,8 @@ func first(workloads []*placed, fits func(*placed) bool) *placed {
 	return nil
 }
 
-// addPods creates a workload's pods that are not in the manifests.
+// addPods creates a workload's pods that are not in the manifests. If some are there, they are all that
+// exist: those that only usage names are gone.
 func (p *placement) addPods(w *placed) {
 	var end time.Time
 	for _, pod := range w.inUsage {
@@ -265,7 +266,7 @@ func (p *placement) addPods(w *placed) {
 	}
 	for _, pod := range w.inUsage {
 		p.all = append(p.all, p.pod(w, pod.id, pod.containers))
-		if end.Sub(pod.last) <= goneAfter {
+		if len(w.manifests) == 0 && end.Sub(pod.last) <= goneAfter {
 			p.present[pod.id] = true
 		}
 	}

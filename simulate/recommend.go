@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -84,7 +83,7 @@ func (c *Cluster) fed(usage *usagefile.Usage, remember model.Settings) (*recomme
 	}
 	r.state.Govern()
 	r.feed(usage)
-	r.state.Forget(pods.present, cmp.Or(usage.End(), r.now))
+	r.state.Forget(pods.present, r.now)
 	return r, faults.Join(unusable, unread)
 }
 
@@ -119,7 +118,7 @@ func (r *recommendation) vpas() ([]*vpav1.VerticalPodAutoscaler, error) {
 	return out, err
 }
 
-// feed replays rows in time order.
+// feed replays rows in time order. Usage expires meanwhile as it does between the cycles of a recommender.
 func (r *recommendation) feed(usage *usagefile.Usage) {
 	var samples []model.Sample
 	refused := map[model.Taken]int{}
@@ -133,6 +132,10 @@ func (r *recommendation) feed(usage *usagefile.Usage) {
 	}
 	for i, row := range usage.Rows {
 		r.progress("counting rows of usage", i, len(usage.Rows))
+		if i > 0 && usage.Rows[i-1].Time().Before(row.Time()) {
+			flush()
+			r.state.CollectGarbage(usage.Rows[i-1].Time())
+		}
 		of := usage.Series[row.Series]
 		switch of.Kind {
 		case usagefile.OOM:

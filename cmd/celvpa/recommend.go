@@ -49,7 +49,8 @@ A pod that only the usage names belongs to the workload that would generate that
 workload would, a workload without pods takes the pods whose names begin with its own name, and so does a target that is
 missing from the manifests. A workload without any pod counts as one with no usage.
 
---now sets the time of the recommendation; the default is the time of the last row. Later rows are left out.
+--now sets the time of the recommendation; the default is the time of the last row. Later rows are left out, and usage that
+has expired by then, eight days after a container's last row by default, does not count.
 
 Exit code 0: every VerticalPodAutoscaler has a recommendation; 1: one has none, or its rules cannot be applied; 2: an input
 could not be read, there was no VerticalPodAutoscaler, or the rules could not be used. Readable input is answered even then.`,

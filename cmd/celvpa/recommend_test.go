@@ -18,7 +18,7 @@ import (
 // recommended runs the command on manifests and usage, with the shipped rules. It returns the lines of the table without the
 // bounds that are not asked for here, as "vpa container target-cpu target-memory", and what else was printed, notes first. That
 // little is known, which all of these examples have in common, is left out: TestLittleUsageIsReportedInOneLine is about it.
-func recommended(t *testing.T, manifests, usage string) (rows, rest []string, err error) {
+func recommended(t *testing.T, manifests, usage string, more ...string) (rows, rest []string, err error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	args := []string{"recommend", "-f", "-"}
@@ -26,7 +26,7 @@ func recommended(t *testing.T, manifests, usage string) (rows, rest []string, er
 		require.NoError(t, os.WriteFile("usage.csv", []byte(usage), 0o600))
 		args = append(args, "--usage", "usage.csv")
 	}
-	out, stderr, err := run(manifests, args...)
+	out, stderr, err := run(manifests, append(args, more...)...)
 	rest = notesIn(stderr)
 	inTable := true
 	for line := range strings.Lines(out) {
@@ -226,4 +226,44 @@ func TestAFieldWithATypingErrorIsReported(t *testing.T) {
 	out, err := celvpa(t, "recommend", "-f", file)
 	require.ErrorIs(t, err, errNo)
 	require.Contains(t, out, `VerticalPodAutoscaler web/shop: unknown field "spec.resourcePolicy.containerPolicies[0].maxAlowed"; it has no effect`)
+}
+
+// TestFilesForgetWhatAClusterForgets: containers that no pod has any more, and usage that has expired.
+func TestFilesForgetWhatAClusterForgets(t *testing.T) {
+	renamed := vpaOf("Deployment", "shop") + deploymentOf("shop", "new")
+	const pod = "---\n{apiVersion: v1, kind: Pod, metadata: {name: shop-7c5687bd57-bcdfg, namespace: web, labels: {app: shop}}, spec: {containers: [{name: new}]}, status: {phase: Running}}\n"
+	at := func(pod, container string, times ...string) string {
+		var out strings.Builder
+		for _, moment := range times {
+			for resource, amount := range map[string]string{"cpu": "0.001", "memory": "1048576"} {
+				fmt.Fprintf(&out, "2026-02-%sZ,web,%s,%s,%s,%s\n", moment, pod, container, resource, amount)
+			}
+		}
+		return out.String()
+	}
+	const old, running = "shop-6c5687bd57-659fr", "shop-7c5687bd57-bcdfg"
+	both := at(old, "old", "01T10:00:00") + at(running, "new", "01T11:05:00", "01T12:30:00")
+	const alone = "shop new 25m 250Mi"
+	const ended = "web/shop: RecommendationProvided=False: the last usage is too long ago of container new"
+	for name, tt := range map[string]struct {
+		manifests, usage, more string
+		rows, rest             []string
+	}{
+		"a container that was renamed":                        {manifests: renamed, usage: both, rows: []string{alone}},
+		"its new pod is among the manifests":                  {manifests: renamed + pod, usage: both, rows: []string{alone}},
+		"the old pod was there a minute ago":                  {manifests: renamed + pod, usage: both + at(old, "old", "01T12:29:00"), rows: []string{alone}},
+		"the new pod has no usage yet":                        {manifests: renamed + pod, usage: at(old, "old", "01T10:00:00"), rows: []string{"shop - - -"}, rest: []string{"web/shop: RecommendationProvided=False: too little usage is known to recommend cpu and memory of container new"}},
+		"a rollout that is under way":                         {manifests: renamed, usage: both + at(old, "old", "01T12:29:00"), rows: []string{"shop new 12m 125Mi", "shop old 12m 125Mi"}},
+		"eight days but a second after the last row":          {manifests: renamed + pod, usage: both, more: "--now=2026-02-09T12:29:59Z", rows: []string{alone}},
+		"eight days after the last row":                       {manifests: renamed + pod, usage: both, more: "--now=2026-02-09T12:30:00Z", rows: []string{"shop - - -"}, rest: []string{ended}},
+		"the same without the pod":                            {manifests: renamed, usage: both, more: "--now=2026-03-01T00:00:00Z", rows: []string{"shop - - -"}, rest: []string{ended}},
+		"history that expired while another container ran on": {manifests: renamed + deploymentOf("other", "app"), usage: at(running, "new", "01T10:00:00", "09T12:00:00") + at("other-7c5687bd57-bcdfg", "app", "09T10:00:00"), more: "--recommendation-min-samples=2", rows: []string{"shop - - -"}, rest: []string{"web/shop: RecommendationProvided=False: too little usage is known to recommend cpu and memory of container new"}},
+		"history that all containers continue at once":        {manifests: renamed + deploymentOf("other", "app"), usage: at(running, "new", "01T10:00:00", "09T12:00:00") + at("other-7c5687bd57-bcdfg", "app", "09T12:00:00"), more: "--recommendation-min-samples=2", rows: []string{alone}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows, rest, _ := recommended(t, tt.manifests, tt.usage, strings.Fields(tt.more)...)
+			require.Equal(t, tt.rows, rows)
+			require.Equal(t, tt.rest, rest)
+		})
+	}
 }

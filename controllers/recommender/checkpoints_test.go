@@ -95,12 +95,12 @@ func TestCheckpointsOfContainersThatEndedAreForgotten(t *testing.T) {
 	good := w.found
 	w.found.Problem = &target.Unsupported{Message: "it does not exist"}
 	w.see()
-	w.collectGarbage(start.Add(later))
+	w.CollectGarbage(start.Add(later))
 	require.Len(t, v.stored, 2, "while the target is unknown, usage is only out of sight")
 
 	w.found = good
 	w.see()
-	w.collectGarbage(start.Add(later))
+	w.CollectGarbage(start.Add(later + garbageInterval))
 	require.Contains(t, v.stored, "new")
 	require.Contains(t, v.judged, "new")
 	require.NotContains(t, v.stored, "old")

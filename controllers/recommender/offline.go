@@ -47,8 +47,8 @@ func (s *State) Explain(w *Workload) (out []Explanation) {
 	return out
 }
 
-// Forget drops the pods that are not in keep, and the usage that a running recommender would have
-// dropped by now (UPSTREAM.md §2.19).
+// Forget drops the pods that are not in keep, and the usage that has expired by now, whether there are
+// newer samples or not (UPSTREAM.md §2.19).
 func (s *State) Forget(keep map[model.PodID]bool, now time.Time) {
 	s.cluster.KeepPods(keep)
 	s.cluster.CollectGarbage(now)

@@ -26,9 +26,6 @@ import (
 // DefaultName is the recommender that serves VPAs which name none.
 const DefaultName = "default"
 
-// garbageInterval is how often aggregates are collected (UPSTREAM.md §2.19).
-const garbageInterval = time.Hour
-
 // targetShare is the share of the interval for reading targets of custom kinds.
 const targetShare = 0.25
 
@@ -63,15 +60,14 @@ type Recommender struct {
 	*cycle.Loop
 	*State
 	Options
-	busy        chan struct{}                            // holds one while somebody uses the State; see using
-	lastCycle   time.Time                                // end of the last one
-	loaded      bool                                     // usage from before the start is loaded
-	sampled     bool                                     // the source of usage has answered once, with samples of this time
-	ahead       []*vpav1.VerticalPodAutoscalerCheckpoint // from a time to come; see loadAhead
-	loading     atomic.Bool                              // usage from before the start is loading
-	crowded     bool                                     // the last statuses left some VPA without its first
-	lastGarbage time.Time
-	refused     [2][]int // samples that were not accepted in the last cycle, by resource and outcome
+	busy      chan struct{}                            // holds one while somebody uses the State; see using
+	lastCycle time.Time                                // end of the last one
+	loaded    bool                                     // usage from before the start is loaded
+	sampled   bool                                     // the source of usage has answered once, with samples of this time
+	ahead     []*vpav1.VerticalPodAutoscalerCheckpoint // from a time to come; see loadAhead
+	loading   atomic.Bool                              // usage from before the start is loading
+	crowded   bool                                     // the last statuses left some VPA without its first
+	refused   [2][]int                                 // samples that were not accepted in the last cycle, by resource and outcome
 }
 
 // New returns a recommender without history.
@@ -128,13 +124,10 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 		return
 	}
 	latency.Time("GarbageCollect", func() { // before VPAs are evaluated: checkpoints may hold usage that has ended
-		if now := r.Clock.Now(); now.Sub(r.lastGarbage) >= garbageInterval {
-			r.using(func() { r.collectGarbage(now) })
-			if !r.cluster.Newest().IsZero() { // without a sample no age is known
-				r.lastGarbage = now
-			}
-		}
-		r.using(func() { r.cluster.Tidy(r.Clock.Now()) })
+		r.using(func() {
+			r.CollectGarbage(r.Clock.Now())
+			r.cluster.Tidy(r.Clock.Now())
+		})
 	})
 	latency.Time("UpdateVPAs", func() { r.updateVPAs(ctx, begin) })
 	latency.Time("MaintainCheckpoints", func() {
@@ -144,18 +137,6 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	})
 	r.using(func() { r.lastCycle = r.Clock.Now() })
 	r.Log.V(2).Info("cycle done", "vpas", len(r.workloads), "pods", len(seen), "seconds", r.Clock.Since(begin).Round(time.Millisecond).Seconds())
-}
-
-// collectGarbage measures the age of usage by the newest sample of all: neither a clock that is ahead
-// nor a source that gives nothing for days ends the history of every container.
-func (s *State) collectGarbage(now time.Time) {
-	if newest := s.cluster.Newest(); newest.Before(now) {
-		now = newest
-	}
-	s.cluster.CollectGarbage(now)
-	for _, w := range s.workloads {
-		w.prune()
-	}
 }
 
 // begin loads usage from before the start.

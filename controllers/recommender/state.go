@@ -39,7 +39,11 @@ type State struct {
 	plans      plans
 	effectives uint64 // policies so far
 	notices    notice.Board
+	collected  time.Time // when usage was last looked through for what has expired
 }
+
+// garbageInterval is how often aggregates are collected (UPSTREAM.md §2.19).
+const garbageInterval = time.Hour
 
 // Workload is the state of one VPA between cycles.
 type Workload struct {
@@ -262,6 +266,26 @@ func (s *State) Add(samples []model.Sample, now time.Time) (taken [2][]int) {
 
 // TakeExcess returns the samples and OOM kills since the last call that are more than the rules accept.
 func (s *State) TakeExcess() model.Excess { return s.cluster.TakeExcess() }
+
+// CollectGarbage drops usage that has expired, at most once an hour. It measures the age of usage by the
+// newest sample of all: neither a clock that is ahead nor a source that gives nothing for days ends the
+// history of every container.
+func (s *State) CollectGarbage(now time.Time) {
+	if now.Sub(s.collected) < garbageInterval {
+		return
+	}
+	newest := s.cluster.Newest()
+	if !newest.IsZero() { // without a sample no age is known
+		s.collected = now
+	}
+	if newest.Before(now) {
+		now = newest
+	}
+	s.cluster.CollectGarbage(now)
+	for _, w := range s.workloads {
+		w.prune()
+	}
+}
 
 func (s *State) log(w *Workload) logr.Logger {
 	return s.logger.WithValues("namespace", w.VPA.Namespace, "vpa", w.VPA.Name)
