@@ -176,7 +176,7 @@ func (everyController) FindTopMostWellKnownOrScalable(_ context.Context, c *cont
 }
 
 func (u *byUpstream) collect() {
-	open, undo := u.openWindows(), func() {}
+	windows, undo := u.windows(), func() {}
 	if !u.story.Raw { // celvpa's table of differences lists this: usage without CPU samples lasts, too
 		undo = u.lasting()
 	}
@@ -186,8 +186,8 @@ func (u *byUpstream) collect() {
 		return
 	}
 	// celvpa's table of differences lists this: a window whose peak went with the history has none.
-	for id, interval := range open {
-		for c := u.cluster.GetContainer(id); u.history(id) == nil && time.Now().Before(c.WindowEnd); {
+	for id, interval := range windows {
+		for c := u.cluster.GetContainer(id); u.history(id) == nil && lastMemory(c).Before(c.WindowEnd); {
 			c.WindowEnd = c.WindowEnd.Add(-interval)
 		}
 	}

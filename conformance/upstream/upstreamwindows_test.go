@@ -7,18 +7,23 @@ import (
 	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender/model"
 )
 
-// openWindows are the lengths of the memory windows of containers with history that have not ended.
-func (u *byUpstream) openWindows() map[model.ContainerID]time.Duration {
+// windows are the lengths of the memory windows of containers with history.
+func (u *byUpstream) windows() map[model.ContainerID]time.Duration {
 	out := map[model.ContainerID]time.Duration{}
 	for pod, state := range u.cluster.Pods() {
 		for name, c := range state.Containers {
 			id := model.ContainerID{PodID: pod, ContainerName: name}
-			if u.history(id) != nil && time.Now().Before(c.WindowEnd) {
+			if u.history(id) != nil {
 				out[id] = c.GetMemoryAggregationIntervalDuration()
 			}
 		}
 	}
 	return out
+}
+
+// lastMemory is the time of the newest memory sample of a container, which upstream keeps to itself.
+func lastMemory(c *model.ContainerState) time.Time {
+	return *(*time.Time)(reflect.ValueOf(c).Elem().FieldByName("lastMemorySampleStart").Addr().UnsafePointer())
 }
 
 // history is that of the containers of this name in pods with the same labels, nil without one.

@@ -95,7 +95,7 @@ func (c *container) addPeak(bytes int64, at time.Time, oom bool) (changed bool) 
 	}
 	if at.Before(c.windowEnd) {
 		old := c.peak()
-		if bytes <= old || (old == 0 && c.counted && window.ZeroIsPeak) {
+		if c.counted && (bytes <= old || old == 0 && window.ZeroIsPeak) {
 			return false
 		}
 		if old != 0 {
@@ -104,9 +104,9 @@ func (c *container) addPeak(bytes int64, at time.Time, oom bool) (changed bool) 
 	} else {
 		c.windowEnd = c.windowEnd.Add(at.Sub(c.windowEnd).Truncate(window.Interval) + window.Interval)
 		c.losePeak()
-		if bytes == 0 && !window.ZeroIsPeak {
-			return false
-		}
+	}
+	if bytes == 0 && !window.ZeroIsPeak {
+		return false
 	}
 	c.aggregate.Memory.Add(float64(bytes), 1, c.windowEnd)
 	c.counted = true
