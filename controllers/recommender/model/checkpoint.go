@@ -27,8 +27,9 @@ const (
 	maxCPUAhead = 24 * time.Hour
 	// maxHalfLife is more than any half-life: a reference is at most half of one later than a sample.
 	maxHalfLife = 366 * 24 * time.Hour
-	// maxMemoryAhead is how far the end of a memory window may be: more than any lasts.
-	maxMemoryAhead = 10 * 366 * 24 * time.Hour
+	// maxMemoryAhead is how far the end of a memory window may be: more than the longest that a VPA can
+	// ask for, 1,399,995 hours.
+	maxMemoryAhead = 160 * 366 * 24 * time.Hour
 	// maxSamples is more than a million containers give in a thousand years.
 	maxSamples = 1e15
 )

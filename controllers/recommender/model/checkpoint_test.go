@@ -132,8 +132,8 @@ func TestBrokenCheckpointsAreRefused(t *testing.T) {
 		{`status.memoryHistogram.bucketWeights has a bucket "many"`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
 			s.MemoryHistogram.BucketWeights = map[string]uint32{"many": 1}
 		}},
-		{`status.memoryHistogram.referenceTimestamp 2100-01-01T00:00:00Z is far in the future`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
-			s.MemoryHistogram.ReferenceTimestamp = metav1.NewTime(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
+		{`status.memoryHistogram.referenceTimestamp 2300-01-01T00:00:00Z is far in the future`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
+			s.MemoryHistogram.ReferenceTimestamp = metav1.NewTime(time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC))
 		}},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
@@ -219,4 +219,21 @@ func TestAbsurdCheckpointsDoNotSpoilWhatComesAfterThem(t *testing.T) {
 			require.Empty(t, w.View(c.Settings()).Containers, "and it expires")
 		})
 	}
+}
+
+// TestAWindowOfYearsSurvivesARestart: the peak is stamped with the end of its window, which a VPA may set
+// to 11 years from now.
+func TestAWindowOfYearsSurvivesARestart(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	c.SetWindow(facts.Window{Interval: 100000 * time.Hour, Count: 8})
+	w := aWorkload(c, "v", "x", 0)
+	id := aPod(c, "p", "x", "a")
+	c.AddSample(memoryAt(id, "a", 1<<30, 0), day)
+	c.KeepPods(nil)
+	stored, _, ok := w.Checkpoint(c.Settings(), "a", day)
+	require.True(t, ok)
+	again := NewCluster(DefaultSettings())
+	restarted := aWorkload(again, "v", "x", 0)
+	require.NoError(t, restarted.Restore(again.Settings(), "a", &stored, day))
+	require.Equal(t, memoryIn(c, w).Percentile(0.9), memoryIn(again, restarted).Percentile(0.9))
 }
