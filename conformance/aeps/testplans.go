@@ -18,6 +18,7 @@ var Lines = []Line{
 	{AEP: 8026, Line: "Different configurations are properly applied", Node: "TestAnOOMKillRaisesMemory"},
 	{AEP: 8026, Line: "Behavior for different parameter combinations", Node: "TestAnOOMKillRaisesMemory"},
 	{AEP: 8026, Line: "Fallback to global configuration", Node: "TestAnOOMKillRaisesMemory"},
+	{AEP: 8459, Line: "Behavior with different configurations", Lab: "configurationsOfMemoryPerCPU"},
 	{AEP: 8515, Line: "InPlaceOrRecreate where the QoS class changes", Lab: "qosClassChanges", Node: "TestARequestToLimitRatio"},
 	{AEP: 8515, Line: "InPlaceOrRecreate where the QoS class does not change", Lab: "qosClassDoesNotChange", Node: "TestARequestToLimitRatio"},
 	{AEP: 8818, Line: "Basic In-Place Update", Lab: "basicInPlaceUpdate", Node: "TestAResizeReachesTheKernel"},

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +20,7 @@ func TestEveryLineOfATestPlanHasATest(t *testing.T) {
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			for _, match := range regexp.MustCompile(`(?m)^func (?:\([^)]*\) )?(\w+)\(t \*testing\.T`).FindAllStringSubmatch(string(text), -1) {
+			for _, match := range regexp.MustCompile(`(?m)^func (?:\([^)]*\) )?(\w+)\(t \*testing\.T\b`).FindAllStringSubmatch(string(text), -1) {
 				functions[folder][match[1]] = true
 			}
 		}
@@ -32,4 +33,7 @@ func TestEveryLineOfATestPlanHasATest(t *testing.T) {
 		seen[l.Line] = true
 	}
 	require.Len(t, seen, len(Lines), "a line is listed twice")
+	for _, m := range Manifests {
+		require.True(t, slices.ContainsFunc(Lines, func(l Line) bool { return l.AEP == m.AEP }), "no line is of AEP-%d", m.AEP)
+	}
 }

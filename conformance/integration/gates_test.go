@@ -3,6 +3,8 @@ package integration
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,9 +41,12 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 		of("ratio", "ratio", `{containerPolicies: [{containerName: app, oomBumpUpRatio: "1.5"}]}`),
 		of("neutral", "neutral", `{containerPolicies: [{containerName: app, oomBumpUpRatio: "1", oomMinBumpUp: "0"}]}`),
 		of("whole", "whole", "{}"), of("capped", "whole", "{podPolicies: {maxAllowed: {cpu: 600m, memory: 1Gi}}}"),
-		of("parts", "parts", "{}"), of("held", "parts", "{containerPolicies: [{containerName: app, memoryPerCPU: 4Gi}]}"))
+		of("parts", "parts", "{}"))
+	for name, policy := range memoryPerCPUs {
+		create(t, of(name, "parts", "{containerPolicies: [{containerName: app, "+policy+"}]}"))
+	}
 	app, side := harness.Days(2, 400, 800<<20), harness.Days(2, 150, 300<<20)
-	for _, name := range []string{"whole", "capped", "parts", "held"} {
+	for _, name := range slices.Concat([]string{"whole", "capped", "parts"}, slices.Collect(maps.Keys(memoryPerCPUs))) {
 		create(t, harness.Checkpoint(ns, name, "app", app), harness.Checkpoint(ns, name, "side", side))
 	}
 	run(t, ns, 6)
@@ -79,11 +84,8 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 	})
 
 	t.Run("memory per CPU", func(t *testing.T) {
-		got := targets(t, ns, "held", 2)
-		milli := milliOf(got["app"])
-		require.Equal(t, max(appMilli, (appBytes*1000+4<<30-1)/(4<<30)), milli)
-		require.Equal(t, milli*(4<<30)/1000, bytesOf(got["app"]))
-		require.Equal(t, sideBytes, bytesOf(got["side"]), "its policy says nothing")
+		configurationsOfMemoryPerCPU(t, ns, appMilli, appBytes)
+		require.Equal(t, sideBytes, bytesOf(targets(t, ns, "cpu-heavy", 2)["side"]), "its policy says nothing")
 	})
 
 	t.Run("OOM-killed containers", func(t *testing.T) {
@@ -110,6 +112,36 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 			require.Equal(t, want, bytesOf(targets(t, ns, name, 1)["app"]), "%s: none is counted twice", name)
 		}
 	})
+}
+
+// memoryPerCPUs are policies of a container, by the VPA that has them.
+var memoryPerCPUs = map[string]string{
+	"cpu-heavy":     "memoryPerCPU: 4Gi",
+	"memory-heavy":  "memoryPerCPU: 1Gi",
+	"memory-capped": "memoryPerCPU: 4Gi, maxAllowed: {memory: 1Gi}",
+}
+
+// configurationsOfMemoryPerCPU compares what memoryPerCPUs recommend for the same usage: the resource that
+// is short is raised, and bounds count more than the ratio (AEP-8459, examples 1 to 3).
+func configurationsOfMemoryPerCPU(t *testing.T, ns string, milli, bytes int64) {
+	t.Helper()
+	const gib = 1 << 30
+	raised := targets(t, ns, "cpu-heavy", 2)["app"]
+	require.Less(t, bytes, milli*4*gib/1000)
+	require.Equal(t, []int64{milli, milli * 4 * gib / 1000}, []int64{milliOf(raised), bytesOf(raised)})
+
+	raised = targets(t, ns, "memory-heavy", 2)["app"]
+	enough := (bytes*1000 + gib - 1) / gib
+	require.Less(t, milli, enough)
+	require.Equal(t, []int64{enough, enough * gib / 1000}, []int64{milliOf(raised), bytesOf(raised)})
+
+	capped := targets(t, ns, "memory-capped", 2)["app"]
+	require.Equal(t, []int64{milli, gib}, []int64{milliOf(capped), bytesOf(capped)})
+	for _, c := range status(t, ns, "memory-capped").Recommendation.ContainerRecommendations {
+		if c.ContainerName == "app" {
+			require.Equal(t, milli*4*gib/1000, bytesOf(c.UncappedTarget))
+		}
+	}
 }
 
 // killed writes the pod status that a kubelet writes after an OOM kill: the container runs again,
