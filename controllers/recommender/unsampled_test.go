@@ -149,3 +149,24 @@ func TestHazard11ARestartTakesNothingBack(t *testing.T) {
 	require.Empty(t, w.targets())
 	require.Equal(t, "False", w.provided()[0])
 }
+
+// TestAnOOMBeforeTheFirstCPUSampleIsRemembered: the pods of a CronJob may live for seconds. What was learned
+// of them was forgotten within an hour, and the next ones ran out of the same memory.
+func TestAnOOMBeforeTheFirstCPUSampleIsRemembered(t *testing.T) {
+	w := newWorld(t, policy.Options{})
+	id := w.pod("p", "a")
+	taken, _ := w.AddOOM(model.OOM{Pod: id, Container: "a", Memory: 1 << 30, At: start}, start)
+	require.Equal(t, model.Accepted, taken)
+	require.True(t, w.cycle())
+	want := map[string]byResource{"a": {"memory": "1555165137"}}
+	require.Equal(t, want, w.targets())
+	w.cluster.KeepPods(nil)
+	for _, after := range []time.Duration{time.Hour, 8*24*time.Hour - 1} {
+		w.cluster.CollectGarbage(start.Add(after))
+		w.cycle()
+		require.Equal(t, want, w.targets(), after)
+	}
+	w.cluster.CollectGarbage(start.Add(8 * 24 * time.Hour))
+	w.cycle()
+	require.Empty(t, w.targets())
+}
