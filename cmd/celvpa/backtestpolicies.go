@@ -181,7 +181,7 @@ func (o *backtestOptions) parseSweep(text string, named []namedRules) (key strin
 		i := slices.IndexFunc(params, func(p document.ParamRef) bool { return p.Key == key })
 		switch {
 		case i < 0:
-			return "", nil, fmt.Errorf("policy %s has no such parameter; %s", one.name, faults.Has(key, paramKeys(params)))
+			return "", nil, fmt.Errorf("policy %s has no such parameter; %s", one.name, suggestParams(key, params))
 		case !slices.ContainsFunc(o.rules.of.points, params[i].At):
 			return "", nil, fmt.Errorf("this parameter does nothing in celvpa backtest, which runs no rule set that reads it")
 		}
@@ -195,11 +195,13 @@ func (o *backtestOptions) parseSweep(text string, named []namedRules) (key strin
 	return key, values, nil
 }
 
-func paramKeys(params []document.ParamRef) (keys []string) {
+// suggestParams ends a message about an unknown parameter, which may be spelled as its flag.
+func suggestParams(unknown string, params []document.ParamRef) string {
+	var keys, flags []string
 	for _, p := range params {
-		keys = append(keys, p.Key)
+		keys, flags = append(keys, p.Key), append(flags, p.Param.Flag)
 	}
-	return keys
+	return faults.Has(strings.TrimLeft(unknown, "-"), keys, flags...)
 }
 
 // candidates lays the RuleOverlays of the manifests over all rules but upstream's, which come first.

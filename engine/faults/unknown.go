@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/prometheus/prometheus/util/strutil"
 )
@@ -16,22 +17,32 @@ const (
 )
 
 // Has ends a message about an unknown name with the known ones. If they are many, it names those alike, or
-// else those with the same part before the first dot.
-func Has(unknown string, known []string) string {
-	if len(known) > fewNames {
-		if near := DidYouMean(unknown, known); near != "" {
-			return near
-		}
-		if owner, of := siblings(unknown, known); len(of) > 0 {
-			return "of " + owner + " it has " + strings.Join(of, ", ")
-		}
+// else those with the same part before the first dot, or else those with most words in common. also are
+// other names of the known ones, such as flags, in the same order; empty = there is none.
+func Has(unknown string, known []string, also ...string) string {
+	if len(known) <= fewNames {
+		return "it has " + strings.Join(known, ", ")
+	}
+	other := map[string]string{}
+	for i, name := range also {
+		other[known[i]] = name
+	}
+	if near := didYouMean(alike(unknown, known, other)); near != "" {
+		return near
+	}
+	if owner, of := siblings(unknown, known); len(of) > 0 {
+		return "of " + owner + " it has " + strings.Join(of, ", ")
+	}
+	if near := didYouMean(akin(unknown, known, other)); near != "" {
+		return near
 	}
 	return "it has " + strings.Join(known, ", ")
 }
 
 // DidYouMean ends a message about an unknown name with the known ones that are alike; empty without any.
-func DidYouMean(unknown string, known []string) string {
-	near := alike(unknown, known)
+func DidYouMean(unknown string, known []string) string { return didYouMean(alike(unknown, known, nil)) }
+
+func didYouMean(near []string) string {
 	if len(near) == 0 {
 		return ""
 	}
@@ -39,8 +50,8 @@ func DidYouMean(unknown string, known []string) string {
 }
 
 // alike returns the names that an unknown one may be a misspelling of, the likeliest first. The part
-// before the first dot may be missing.
-func alike(unknown string, known []string) []string {
+// before the first dot may be missing, or it may be another name.
+func alike(unknown string, known []string, other map[string]string) []string {
 	if len(unknown) > longName {
 		return nil
 	}
@@ -49,10 +60,57 @@ func alike(unknown string, known []string) []string {
 	for _, name := range known {
 		_, last, _ := strings.Cut(name, ".")
 		likeness[name] = max(matcher.Score(name), matcher.Score(last))
+		if other[name] != "" {
+			likeness[name] = max(likeness[name], matcher.Score(other[name]))
+		}
 	}
 	near := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return likeness[name] < alikeFrom })
 	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(likeness[b], likeness[a]) })
 	return near[:min(len(near), mostAlike)]
+}
+
+// akin returns the names that have most words in common with an unknown one.
+func akin(unknown string, known []string, other map[string]string) []string {
+	if len(unknown) > longName {
+		return nil
+	}
+	asked, most := words(unknown), 0
+	var near []string
+	for _, name := range known {
+		has, shared := words(name+"."+other[name]), 0
+		for word := range asked {
+			if has[word] {
+				shared++
+			}
+		}
+		if shared > most {
+			near, most = nil, shared
+		}
+		if shared == most && most > 0 {
+			near = append(near, name)
+		}
+	}
+	return near[:min(len(near), mostAlike)]
+}
+
+// words are those of a name in any spelling, in lower case.
+func words(name string) map[string]bool {
+	var spaced strings.Builder
+	wasLower := false
+	for _, r := range name {
+		if unicode.IsUpper(r) && wasLower || !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			spaced.WriteByte(' ')
+		}
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			spaced.WriteRune(unicode.ToLower(r))
+		}
+		wasLower = unicode.IsLower(r)
+	}
+	out := map[string]bool{}
+	for _, word := range strings.Fields(spaced.String()) {
+		out[word] = true
+	}
+	return out
 }
 
 func siblings(unknown string, known []string) (owner string, of []string) {
