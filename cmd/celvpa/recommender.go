@@ -59,7 +59,7 @@ func (o *options) addRecommender(f *pflag.FlagSet) {
 	o.positive(f, &r.interval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
 	o.addHalfLives(f, &r.remembers)
 	f.DurationVar(&r.remembers.UnusedGrace, "unused-history-grace", model.DefaultSettings().UnusedGrace, "how long to keep usage of deleted pods that no VPA selects; upstream keeps it for 192h (celvpa's own)")
-	f.DurationVar(&r.grace, "target-grace-period", 30*time.Minute, "how long to use the last known pods while a VPA's target cannot be read (celvpa's own)")
+	f.DurationVar(&r.grace, "target-grace-period", 30*time.Minute, "how long to use the last known pods while a VPA's target cannot be read or does not exist any more (celvpa's own)")
 	f.StringVar(&r.storage, "storage", "", "source of history at start-up: checkpoint or prometheus; empty = checkpoint")
 	o.positive(f, &r.checkpointTimeout, "checkpoints-timeout", time.Minute, "maximum time for writing checkpoints in one cycle")
 	o.positive(f, &r.checkpointInterval, "checkpoints-gc-interval", 10*time.Minute, "how often unneeded checkpoints are deleted")

@@ -42,7 +42,7 @@ func TestAKindWithoutScaleIsToldFromAMissingObject(t *testing.T) {
 				r := &Resolver{Client: discovering, Scales: scales}
 				for range 2 {
 					_, problem := r.Selector(t.Context(), vpaOfThing("t"))
-					require.Equal(t, &Unsupported{Message: tt.want}, problem)
+					require.Equal(t, &Unsupported{Message: tt.want, Missing: tt.want == missing}, problem)
 				}
 			}
 			require.LessOrEqual(t, asked, 2, "once for each version")

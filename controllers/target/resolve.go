@@ -33,6 +33,8 @@ type Unsupported struct {
 	Message string
 	// Transient: there was no answer, and a retry may succeed (UPSTREAM.md Appendix B 10).
 	Transient bool
+	// Missing: the target does not exist. It may be in the middle of being deleted and created again.
+	Missing bool
 }
 
 // Error returns the message.
@@ -78,7 +80,7 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 		return nil, unsupported("Cannot read targetRef. Reason: kind %s of %s has no scale subresource, so the pods of %s/%s cannot be found; name the workload that it creates, or add the subresource to its CustomResourceDefinition",
 			key.Kind, key.APIVersion, key.Namespace, key.Name)
 	case !found:
-		return nil, unsupported("Cannot read targetRef. Reason: %s %s/%s does not exist", key.Kind, key.Namespace, key.Name)
+		return nil, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %s %s/%s does not exist", key.Kind, key.Namespace, key.Name), Missing: true}
 	}
 	top, _, err := s.above(ctx, key, c)
 	if err != nil {

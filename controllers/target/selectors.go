@@ -49,13 +49,13 @@ type lastSelector struct {
 	asked    time.Time       // the last look-up that took the API server; zero = none
 	selector labels.Selector // nil when there was no good answer, or it is too old
 	at       time.Time       // of the good answer, else of the first look-up
-	problem  *Unsupported    // the last transient one as reported; nil since a good answer
+	problem  *Unsupported    // the last that was bridged, as reported; nil since a good answer
 	reason   string          // its reason as it came
 }
 
-// For returns the answer for a VPA. During a transient failure the selector stays until Grace has
-// passed since it was found, for the same VPA with the same target. A target that does not exist,
-// or cannot be one, ends that at once.
+// For returns the answer for a VPA. During a transient failure, and while a target is missing that may be
+// created again, the selector stays until Grace has passed since it was found, for the same VPA with the
+// same target. A target that cannot be one ends that at once.
 func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Answer {
 	selector, problem := s.Resolver.Selector(ctx, v)
 	return s.found(v, selector, problem)
@@ -145,7 +145,7 @@ func (s *Selectors) found(v *vpav1.VerticalPodAutoscaler, selector labels.Select
 
 // answer updates the state of a VPA with the outcome of a look-up.
 func (s *Selectors) answer(last *lastSelector, selector labels.Selector, problem *Unsupported, now time.Time) Answer {
-	if problem != nil && !problem.Transient {
+	if problem != nil && !problem.Transient && !(problem.Missing && last.selector != nil) {
 		*last = lastSelector{key: last.key, asked: last.asked}
 		return Answer{Selector: labels.Nothing(), Problem: problem}
 	}

@@ -34,6 +34,7 @@ type step struct {
 func TestHazard10ASelectorIsBridgedWhileItsTargetCannotBeRead(t *testing.T) {
 	const (
 		reading = "Cannot read targetRef. Reason: reading the scale of example.com/v1.Thing/t in namespace ns: "
+		gone    = "Cannot read targetRef. Reason: Thing ns/t does not exist"
 		used    = "; the pods that were selected before are still used, until "
 		until   = used + "2026-01-01T00:10:00Z"
 	)
@@ -62,9 +63,22 @@ func TestHazard10ASelectorIsBridgedWhileItsTargetCannotBeRead(t *testing.T) {
 			{after: 10*time.Minute - 1, answer: errBroken, problem: reading + errBroken.Error(), unknown: true},
 			{after: 1, answer: errBroken, problem: reading + errBroken.Error()},
 		}},
-		{name: "not when the target does not exist", steps: []step{
+		{name: "while the target is deleted and created again", steps: []step{
 			{answer: "app=a", want: "app=a"},
-			{after: time.Minute, answer: errGone, problem: "Cannot read targetRef. Reason: Thing ns/t does not exist"},
+			{after: time.Minute, answer: errGone, want: "app=a", problem: gone + until, stale: 1},
+			{after: time.Minute, answer: errBroken, want: "app=a", problem: reading + errBroken.Error() + until, stale: 1},
+			{after: time.Minute, answer: errGone, want: "app=a", problem: gone + until, stale: 1},
+			{after: time.Minute, answer: "app=b", want: "app=b"},
+		}},
+		{name: "not for longer when the target is not created again", steps: []step{
+			{answer: "app=a", want: "app=a"},
+			{after: time.Minute, answer: errGone, want: "app=a", problem: gone + until, stale: 1},
+			{after: 9 * time.Minute, answer: errGone, problem: gone},
+			{after: time.Minute, answer: errGone, problem: gone},
+			{after: time.Minute, answer: "app=a", want: "app=a"},
+		}},
+		{name: "not when the target never existed", steps: []step{
+			{answer: errGone, problem: gone},
 			{after: time.Minute, answer: errBroken, problem: reading + errBroken.Error()},
 		}},
 		{name: "not when the VPA has another target", steps: []step{
