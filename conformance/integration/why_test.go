@@ -142,7 +142,7 @@ func TestWhy(t *testing.T) {
 		"6 an absurd upper bound":        {about: "young", says: []string{"Info little-history container app", "the upper bound of cpu is", "estimate/bounds/widen-upper-bound", "history is 90 samples over 1h29m"}},
 		"7 a limit above maxAllowed":     {about: "capped", says: []string{"Info limit-above-max-allowed container a", "maxAllowed memory 500Mi bounds the request only; a new pod would get the limit 1000Mi", "now 200Mi"}},
 		"8 why it does not come down":    {about: "shrunk", says: []string{"target-falls-slowly container app", "if cpu usage stays at 400m, its target falls to"}},
-		"9 too few replicas":             {about: "alone", says: []string{"Misconfigured eligibility/too-few-replicas", "The workload has 1 live pod, fewer than minReplicas (2) → It has 2 live pods"}},
+		"9 too few replicas":             {about: "alone", says: []string{"Misconfigured eligibility/too-few-replicas", "The workload has 1 live pod, fewer than minReplicas (2, set by --min-replicas) → It has 2 live pods"}},
 		"9 a budget that blocks":         {about: "paused", says: []string{"Misconfigured budget-blocks PodDisruptionBudget " + ns + "/paused", "it wants 2 of 2 pods healthy"}},
 		"9 an HPA":                       {about: "alone", says: []string{"Misconfigured hpa-same-resource HorizontalPodAutoscaler " + ns + "/alone", "utilization of cpu"}},
 		"10 a resize that waits":         {about: "stuck", says: []string{"Waiting resize/resize-under-way", "(Deferred,", "requested: 500, used: 31900, capacity: 32000", "5m have passed"}},

@@ -83,7 +83,7 @@ func TestExplainAnswersWhatUsersAsk(t *testing.T) {
 			},
 			action: "Wait", rule: "eviction/successors-unchanged", class: "Misconfigured", reason: "The replacement pods of the last 3 evictions kept their old resources"},
 		{question: "what blocks it: minReplicas", replicas: 1, mode: vpav1.UpdateModeRecreate,
-			action: "Skip", rule: "eligibility/too-few-replicas", class: "Misconfigured", reason: "The workload has 1 live pod, fewer than minReplicas (2)"},
+			action: "Skip", rule: "eligibility/too-few-replicas", class: "Misconfigured", reason: "The workload has 1 live pod, fewer than minReplicas (2, set by --min-replicas)"},
 		{question: "what blocks it: a PodDisruptionBudget", replicas: 2, mode: vpav1.UpdateModeRecreate,
 			before: func(w *world) {
 				w.refusing("evict", budgetRefusal(2))

@@ -50,7 +50,7 @@ func usage(amounts ...string) []answers.Percentile {
 
 // Blocked is a workload of one replica whose target nobody can apply.
 func Blocked() *explain.Report {
-	text := "The workload has 1 live pod, fewer than minReplicas (2)"
+	text := "The workload has 1 live pod, fewer than minReplicas (2, set by --min-replicas)"
 	change := []answers.Change{
 		{Container: "app", Field: "requests.cpu", From: "100m", To: "476m"},
 		{Container: "app", Field: "requests.memory", From: "512Mi", To: "978270031"},
