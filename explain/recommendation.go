@@ -140,7 +140,7 @@ func usageFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender, now t
 	sampled := false
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		sampled = sampled || c.Samples > 0
+		sampled = sampled || c.Samples > 0 || c.MemorySamples > 0
 		if c.Present && isScaled(c) && c.LastSample != nil && now.Sub(*c.LastSample) > staleAfter {
 			out = append(out, finding("samples-stale", "container "+c.Name, check, "its last CPU sample is %s old, of %d", now.Sub(*c.LastSample).Round(time.Second), c.Samples))
 		}
@@ -151,8 +151,8 @@ func usageFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender, now t
 	for i := range r.Containers {
 		c := &r.Containers[i]
 		if !recommendedIn(v.Status.Recommendation, c.Name) && recommendedIn(r.Recommendation, c.Name) {
-			out = append(out, finding("recommendation-pending", "container "+c.Name, "the recommender writes it in its next cycle", "there are %d samples, and the recommendation is not written yet", c.Samples))
-		} else if c.Present && c.Samples > 0 && lacksSamples(c) && !recommendedIn(r.Recommendation, c.Name) {
+			out = append(out, finding("recommendation-pending", "container "+c.Name, "the recommender writes it in its next cycle", "there are %d CPU and %d memory samples, and the recommendation is not written yet", c.Samples, c.MemorySamples))
+		} else if c.Present && (c.Samples > 0 || c.MemorySamples > 0) && lacksSamples(c) && !recommendedIn(r.Recommendation, c.Name) {
 			out = append(out, finding("too-few-samples", "container "+c.Name, "more samples; see --recommendation-min-samples", "there are %d CPU and %d memory samples, too few to recommend", c.Samples, c.MemorySamples))
 		}
 		for _, o := range c.OOMs {

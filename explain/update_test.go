@@ -134,6 +134,13 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 		off.Name, off.Steps = "sidecar", []engine.Step{{RuleSet: "container-mode", Rule: "mode-off", To: "Ignore"}}
 		r.Containers, r.Recommendation, v.Status.Recommendation = []answers.Container{usageOf(9, now, now), off}, target("1"), target("1")
 	}), "a sidecar in mode Off has no recommendation, however many samples there are")
+	require.Equal(t, []string{"too-few-samples: there are 0 CPU and 2 memory samples, too few to recommend"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+		r.Containers = []answers.Container{{Name: "app", Present: true, MemorySamples: 2}}
+		r.Containers[0].Steps = []engine.Step{{RuleSet: "estimate", Stage: "unknown", Rule: "too-few-samples", Field: "unknown.cpu", To: "true"}}
+	}), "a source may have memory alone")
+	require.Equal(t, []string{"recommendation-pending: there are 0 CPU and 2 memory samples, and the recommendation is not written yet"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+		r.Containers, r.Recommendation = []answers.Container{{Name: "app", Present: true, MemorySamples: 2}}, target("1")
+	}))
 	require.Equal(t, []string{"recommendation-pending: the recommender now computes other targets than the status has"}, with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 		r.Containers, r.Recommendation, v.Status.Recommendation = []answers.Container{usageOf(9, now, now)}, target("2"), target("1")
 	}))
