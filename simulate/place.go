@@ -69,8 +69,8 @@ func (p *placement) known() []manifests.Workload {
 	return append(out, p.parents...)
 }
 
-// place collects the pods: in the manifests, only in usage, and one for each workload without any.
-func (c *Cluster) place(vpas []*vpav1.VerticalPodAutoscaler, usage []Seen) (*placement, error) {
+// place collects the pods: in the manifests, if not created after past (zero = never), only in usage, and one for each workload without any.
+func (c *Cluster) place(vpas []*vpav1.VerticalPodAutoscaler, usage []Seen, past time.Time) (*placement, error) {
 	workloads, unreadWorkloads := c.set.Workloads()
 	pods, unreadPods := c.set.Pods()
 	ranges, unreadRanges := c.limitRanges()
@@ -87,16 +87,23 @@ func (c *Cluster) place(vpas []*vpav1.VerticalPodAutoscaler, usage []Seen) (*pla
 	})
 	p.index = byNamespace(p.workloads)
 
-	inManifests := map[model.PodID]*corev1.Pod{}
+	inManifests, later := map[model.PodID]*corev1.Pod{}, 0
 	for i := range pods {
 		pod := &pods[i]
 		id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
+		if !past.IsZero() && pod.CreationTimestamp.After(past) {
+			later++
+			continue
+		}
 		if inManifests[id] != nil || pod.Status.Phase == corev1.PodPending { // a real recommender skips pending pods too
 			continue
 		}
 		inManifests[id], p.present[id] = pod, true
 		p.all = append(p.all, pod)
 		p.takeManifest(pod)
+	}
+	if later > 0 {
+		c.note("%s left out: created later than %s", Counted(later, "pod"), past.Format(time.RFC3339))
 	}
 	c.noteTwice(podKinds...)
 	c.noteContainers(usage, inManifests)

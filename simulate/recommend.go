@@ -64,7 +64,9 @@ func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, exp
 func (c *Cluster) fed(usage *usagefile.Usage, remember model.Settings) (*recommendation, error) {
 	r := &recommendation{Cluster: c, now: c.clock.Now(), written: map[types.UID]vpav1.VerticalPodAutoscaler{}}
 	until := usage.Until(r.now)
+	var past time.Time
 	if later := len(usage.Rows) - len(until.Rows); later > 0 {
+		past = r.now
 		c.note("%s of usage left out: later than %s", Counted(later, "row"), r.now.Format(time.RFC3339))
 	}
 	usage = until
@@ -73,7 +75,7 @@ func (c *Cluster) fed(usage *usagefile.Usage, remember model.Settings) (*recomme
 	r.state = recommender.NewState(remember, log, shadows)
 	r.state.UseRules(c.book)
 	vpas, unusable := r.vpas()
-	pods, unread := r.place(vpas, seen(usage))
+	pods, unread := r.place(vpas, seen(usage), past)
 	selectors := &target.Selectors{Resolver: &target.Resolver{Client: manifests.Client(pods.known())}, Clock: c.clock}
 	for _, v := range vpas {
 		r.state.SetVPA(v, selectors.For(context.Background(), v))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -55,7 +56,7 @@ func (c *Cluster) Stage(usage []Seen) (*Stage, error) {
 		v.Status = vpav1.VerticalPodAutoscalerStatus{}
 		out.VPAs = append(out.VPAs, v)
 	}
-	p, unread := c.place(out.VPAs, usage)
+	p, unread := c.place(out.VPAs, usage, time.Time{})
 	budgets, unreadBudgets := c.set.PodDisruptionBudgets()
 	out.Budgets = firsts(budgets, func(b *policyv1.PodDisruptionBudget) string { return b.Namespace + "/" + b.Name })
 	slices.SortStableFunc(out.Budgets, func(a, b policyv1.PodDisruptionBudget) int {
