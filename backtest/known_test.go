@@ -37,7 +37,7 @@ func TestWhatKeepsPodsFromBeingUpdatedIsReported(t *testing.T) {
 		return p.Workloads[0].NeverUpdated
 	}
 	const requests = "{cpu: 1, memory: 1Gi}"
-	require.Equal(t, &Obstacle{"eligibility/too-few-replicas", "The workload has 1 live pod, fewer than minReplicas (2, set by --min-replicas)"},
+	require.Equal(t, &Obstacle{"eligibility/too-few-replicas", "The workload has 1 live pod, fewer than minReplicas (2)"},
 		never(strings.Replace(deployment("shop", "Recreate", requests, "{}"), "minReplicas: 1", "minReplicas: 2", 1)))
 	require.Equal(t, &Obstacle{"update-mode/not-in-this-mode", "Update mode Off leaves running pods alone"}, never(deployment("shop", "Off", requests, "{}")))
 	require.Equal(t, "PodDisruptionBudget shop needs 1 healthy pods and has 1",

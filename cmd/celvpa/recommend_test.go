@@ -258,8 +258,9 @@ func TestFilesForgetWhatAClusterForgets(t *testing.T) {
 		"eight days after the last row":                       {manifests: renamed + pod, usage: both, more: "--now=2026-02-09T12:30:00Z", rows: []string{"shop - - -"}, rest: []string{ended}},
 		"the same without the pod":                            {manifests: renamed, usage: both, more: "--now=2026-03-01T00:00:00Z", rows: []string{"shop - - -"}, rest: []string{ended}},
 		"history that expired while another container ran on": {manifests: renamed + deploymentOf("other", "app"), usage: at(running, "new", "01T10:00:00", "09T12:00:00") + at("other-7c5687bd57-bcdfg", "app", "09T10:00:00"), more: "--recommendation-min-samples=2", rows: []string{"shop - - -"}, rest: []string{"web/shop: RecommendationProvided=False: too little usage is known to recommend cpu and memory of container new"}},
-		"an earlier time, before the new pod was created": {manifests: renamed + strings.Replace(pod, "labels:", "creationTimestamp: 2026-02-01T11:00:00Z, labels:", 1), usage: both, more: "--now=2026-02-01T10:30:00Z", rows: []string{"shop old 25m 250Mi"},
-			rest: []string{"4 rows of usage left out: later than 2026-02-01T10:30:00Z", "1 pod left out: created later than 2026-02-01T10:30:00Z"}},
+		"an earlier time, before the new pod was created": {manifests: vpaOf("Deployment", "shop") + strings.Replace(pod, "labels:", "creationTimestamp: 2026-02-01T11:00:00Z, labels:", 1), usage: both, more: "--now=2026-02-01T10:30:00Z", rows: []string{"shop old 25m 250Mi"},
+			rest: []string{"4 rows of usage left out: later than 2026-02-01T10:30:00Z", "1 pod left out: created later than 2026-02-01T10:30:00Z",
+				"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods whose names it would generate are counted as its own: 1"}},
 		"a new pod that was created after the last row": {manifests: renamed + strings.Replace(pod, "labels:", "creationTimestamp: 2026-02-01T12:31:00Z, labels:", 1), usage: both, rows: []string{alone}},
 		"history that all containers continue at once":  {manifests: renamed + deploymentOf("other", "app"), usage: at(running, "new", "01T10:00:00", "09T12:00:00") + at("other-7c5687bd57-bcdfg", "app", "09T12:00:00"), more: "--recommendation-min-samples=2", rows: []string{alone}},
 	} {
