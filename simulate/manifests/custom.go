@@ -16,48 +16,50 @@ import (
 // the selector in status.selector, status.labelSelector or spec.selector, then spec.replicas and
 // spec.template. found is false without such an object.
 func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload, found bool, err error) {
-	for _, d := range s.of(identity{kind, namespace, name}) {
-		var object struct {
-			Metadata metav1.ObjectMeta `json:"metadata"`
-			Spec     struct {
-				Replicas json.RawMessage `json:"replicas"`
-				Selector json.RawMessage `json:"selector"`
-				Template json.RawMessage `json:"template"`
-			} `json:"spec"`
-			Status struct {
-				Selector      json.RawMessage `json:"selector"`
-				LabelSelector json.RawMessage `json:"labelSelector"`
-			} `json:"status"`
-		}
-		if err := d.decode(&object); err != nil {
-			return w, true, err
-		}
-		w = Workload{GroupKind: kind, Namespace: namespace, Name: name, Owners: object.Metadata.OwnerReferences, written: d}
-		if has, known := s.HasScale(kind); known && !has {
-			w.unscalable = true
-		}
-		for i, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
-			if w.Selector == "" {
-				w.Selector = selectorText(raw)
-				w.reports = w.Selector != "" && i < 2
-			}
-		}
-		var replicas int32
-		if len(object.Spec.Replicas) > 0 && json.Unmarshal(object.Spec.Replicas, &replicas) == nil {
-			w.Replicas = &replicas
-		}
-		var template corev1.PodTemplateSpec
-		if len(object.Spec.Template) > 0 {
-			switch err := quantity.Unmarshal(object.Spec.Template, &template); {
-			case err == nil:
-				w.Template = template
-			case errors.As(err, new(*quantity.Fault)):
-				return w, true, fmt.Errorf("%s: the template of %s cannot be read: %w", d.Source, d, err)
-			} // another kind of template
-		}
-		return w, true, nil
+	documents := s.of(identity{kind, namespace, name})
+	if len(documents) == 0 {
+		return w, false, nil
 	}
-	return w, false, nil
+	d := documents[0]
+	var object struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     struct {
+			Replicas json.RawMessage `json:"replicas"`
+			Selector json.RawMessage `json:"selector"`
+			Template json.RawMessage `json:"template"`
+		} `json:"spec"`
+		Status struct {
+			Selector      json.RawMessage `json:"selector"`
+			LabelSelector json.RawMessage `json:"labelSelector"`
+		} `json:"status"`
+	}
+	if err := d.decode(&object); err != nil {
+		return w, true, err
+	}
+	w = Workload{GroupKind: kind, Namespace: namespace, Name: name, Owners: object.Metadata.OwnerReferences, written: d}
+	if has, known := s.HasScale(kind); known && !has {
+		w.unscalable = true
+	}
+	for i, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
+		if w.Selector == "" {
+			w.Selector = selectorText(raw)
+			w.reports = w.Selector != "" && i < 2
+		}
+	}
+	var replicas int32
+	if len(object.Spec.Replicas) > 0 && json.Unmarshal(object.Spec.Replicas, &replicas) == nil {
+		w.Replicas = &replicas
+	}
+	var template corev1.PodTemplateSpec
+	if len(object.Spec.Template) > 0 {
+		switch err := quantity.Unmarshal(object.Spec.Template, &template); {
+		case err == nil:
+			w.Template = template
+		case errors.As(err, new(*quantity.Fault)):
+			return w, true, fmt.Errorf("%s: the template of %s cannot be read: %w", d.Source, d, err)
+		} // another kind of template
+	}
+	return w, true, nil
 }
 
 // selectorText converts a selector (text, labels or object) to a scale's form; empty if invalid.

@@ -50,9 +50,10 @@ func (s *Set) readCRDs() {
 			continue // a definition that cannot be read says nothing
 		}
 		kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
-		s.scaled[kind] = s.scaled[kind]
+		has := s.scaled[kind] // by another definition
 		for _, version := range crd.Spec.Versions {
-			s.scaled[kind] = s.scaled[kind] || version.Served && version.Subresources.Scale != nil
+			has = has || version.Served && version.Subresources.Scale != nil
 		}
+		s.scaled[kind] = has
 	}
 }
