@@ -79,6 +79,8 @@ func TestAllFaultsAreReportedInPlace(t *testing.T) {
 			[]string{`s.yaml:8:42: RuleSet s@1.0.0, decision d: outcome Ship of order.ship has no classes; leave class out`}},
 		{"the wrong body for a point", "order.ship", stage + "    rules: [{name: r, note: x}]\n",
 			[]string{"point order.ship takes decisions"}},
+		{"a conversion that fails in a branch that is never taken", "order.ship", "\n  decisions: [{name: d, when: \"true ? true : double('0x10') > 1.0\", do: Ship}]\n",
+			[]string{`s.yaml:8:53: RuleSet s@1.0.0, decision d, when: double("0x10") fails, because the text is not a valid double`}},
 		{"an unknown gate", "order.ship", "\n  gate: Coupons\n  decisions: [{name: d, do: Ship}]\n",
 			[]string{`s.yaml:8:9: RuleSet s@1.0.0: no feature gate "Coupons"; known: Vouchers`}},
 		{"a gated set is checked even while off", "order.ship", "\n  gate: Vouchers\n  decisions: [{name: d, when: nope, do: Ship}]\n",

@@ -127,7 +127,7 @@ func (g *generator) int(depth int) string {
 		"sum(N)", "size(N)", "size(X)", "N[I]", "sum(X.filter(c, «B»).map(c, «I»))", "sum(X.map(c, «has(c.i) ? c.i : I»))", "sum(X.map(c, «B», «I»))", "sum(N.filter(k, ‹B›))",
 		"size(X.filter(c, «B»).filter(c, «B»))",
 		"O.orValue(I)", "O.orValue(I)", "O.value()", "O.or(O).orValue(I)", "(B ? O : O).orValue(I)", "vo.orValue(I)", "vo.value()", "r.?n.orValue(R.n).i", "R.?n.orValue(now.n).i",
-		"r.?n.value().i", "N[?I].orValue(I)", "X[?I].?i.orValue(I)", "sum(X.map(c, «c.?i.orValue(I)»))", "sum(X.map(c, «c.?n.i.orValue(I)»))")
+		"r.?n.value().i", "[R.?n][I].i.orValue(I)", "[r.?n, q.?n][?I].orValue(r.?n).i.orValue(I)", "X.map(c, «c.?n»)[I].i.orValue(I)", "N[?I].orValue(I)", "X[?I].?i.orValue(I)", "sum(X.map(c, «c.?i.orValue(I)»))", "sum(X.map(c, «c.?n.i.orValue(I)»))")
 }
 
 func (g *generator) optional(depth int) string {
@@ -138,7 +138,7 @@ func (g *generator) optional(depth int) string {
 func (g *generator) double(depth int) string {
 	leaf := g.variable("vd", "y")
 	return g.of(depth, 12, "0.0", "1.5", "-2.5", "1e300", "9.3e18", "r.d", "q.d", "now.d", "r.n.d", "params.d", "y", leaf,
-		"R.?d.orValue(D)", "R.?n.?d.or(r.?d).orValue(D)", "params.?d.orValue(D)", "ds[?I].orValue(D)", "now.?n.d.value()", "(D + D)", "(D - D)", "(D * D)", "(D / D)", "-(D)", "(B ? D : D)", "double(I)", "double(S + \"\")", "double(D)", "min(D, D)", "max(D, D)", "pow(D, D)", "R.d")
+		"R.?d.orValue(D)", "R.?n.?d.or(r.?d).orValue(D)", "params.?d.orValue(D)", "ds[?I].orValue(D)", "now.?n.d.value()", "(D + D)", "(D - D)", "(D * D)", "(D / D)", "-(D)", "(B ? D : D)", "double(I)", "double(S + \"\")", "(B ? D : double(\"0x1\" + S))", "double(D)", "min(D, D)", "max(D, D)", "pow(D, D)", "R.d")
 }
 
 func (g *generator) bool(depth int) string {

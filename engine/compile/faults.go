@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
 	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 
 	"github.com/celvpa/celvpa/engine/document"
@@ -173,7 +174,14 @@ func schemaBefore(expression string, at common.Location, known map[string]lang.T
 	return t.Schema()
 }
 
-// literals reports invalid amounts such as cpu('x'), which would only fail at run time.
+// conversions are CEL's own that may fail for a text.
+var conversions = map[string]*types.Type{
+	overloads.TypeConvertInt: types.IntType, overloads.TypeConvertUint: types.UintType, overloads.TypeConvertDouble: types.DoubleType,
+	overloads.TypeConvertBool: types.BoolType, overloads.TypeConvertDuration: types.DurationType, overloads.TypeConvertTimestamp: types.TimestampType,
+}
+
+// literals reports invalid amounts such as cpu('x') and conversions such as double('0x10'), which would only fail at run time, or
+// not at all in a branch that is not taken.
 func (c *compiler) literals(s source.Scalar, ast *cel.Ast, subject string) bool {
 	fine := true
 	native := ast.NativeRep()
@@ -181,16 +189,21 @@ func (c *compiler) literals(s source.Scalar, ast *cel.Ast, subject string) bool 
 		if e.Kind() != celast.CallKind {
 			return
 		}
-		unit, ok := c.unitFunctions[e.AsCall().FunctionName()]
-		args := e.AsCall().Args()
-		if !ok || len(args) != 1 || args[0].Kind() != celast.LiteralKind {
+		name, args := e.AsCall().FunctionName(), e.AsCall().Args()
+		if len(args) != 1 || args[0].Kind() != celast.LiteralKind {
 			return
 		}
 		text, ok := args[0].AsLiteral().(types.String)
 		if !ok {
 			return
 		}
-		if _, err := c.reg.Units()[unit].Parse(string(text)); err != nil {
+		var err error
+		if unit, ok := c.unitFunctions[name]; ok {
+			_, err = c.reg.Units()[unit].Parse(string(text))
+		} else if to := conversions[name]; to != nil && types.IsError(text.ConvertToType(to)) {
+			err = fmt.Errorf("%s(%q) fails, because the text is not a valid %s", name, string(text), to)
+		}
+		if err != nil {
 			fine = false
 			loc := native.SourceInfo().GetStartLocation(args[0].ID())
 			c.ps.Inside(s, loc.Line(), loc.Column(), subject, err.Error())

@@ -2,6 +2,7 @@ package closure
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	celast "github.com/google/cel-go/common/ast"
@@ -202,7 +203,7 @@ func (t *tree) field(e celast.Expr) (n node, ok bool) {
 	}
 	operand, at, ok := t.member(sel.Operand(), sel.FieldName())
 	switch {
-	case !ok:
+	case !ok, t.isOptionalElement(sel.Operand()):
 		return node{}, false
 	case sel.IsTestOnly():
 		return fold(at.has(), operand), true
@@ -215,6 +216,12 @@ func (t *tree) field(e celast.Expr) (n node, ok bool) {
 	}
 	n.place = at
 	return n, true
+}
+
+// isOptionalElement reports whether an expression is the element of a list of optionals. CEL selects no field of that, so that the
+// whole is left to it.
+func (t *tree) isOptionalElement(e celast.Expr) bool {
+	return lang.IsOptional(t.ast.GetType(e.ID())) && e.Kind() == celast.CallKind && slices.Contains(t.ast.GetOverloadIDs(e.ID()), celoverloads.IndexList)
 }
 
 // read returns code that reads a place as the type the checker assigned.
