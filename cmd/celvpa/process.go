@@ -104,7 +104,7 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, targetOn
 		return nil, fmt.Errorf("preparing: %w", err)
 	}
 	if err := p.serveMetrics(o); err != nil {
-		return nil, err
+		return nil, p.taken(err)
 	}
 	discovers, err := discovering(p.manager.GetClient(), config)
 	if err != nil {
@@ -258,6 +258,14 @@ func (p *process) webhookServer(host string, port int, config *tls.Config, handl
 	return server, p.manager.Add(server)
 }
 
+// taken names the addresses of this process in an error about one that is taken; other errors stay as they are.
+func (p *process) taken(err error) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	return fmt.Errorf("a port is taken (--address %s%s%s%s): %w; choose another", p.address, hint("--secure-metrics-address", p.secure), hint("--explain-address", p.explained), p.webhookHint(), err)
+}
+
 // unsyncedAfter is how long caches may take to sync before those that have not are logged.
 const unsyncedAfter = 30 * time.Second
 
@@ -273,10 +281,7 @@ func (p *process) start(ctx context.Context, delay time.Duration) error {
 	for {
 		select {
 		case err := <-done:
-			if errors.Is(err, syscall.EADDRINUSE) {
-				return fmt.Errorf("a port is taken (--address %s%s%s%s): %w; choose another", p.address, hint("--secure-metrics-address", p.secure), hint("--explain-address", p.explained), p.webhookHint(), err)
-			}
-			return err
+			return p.taken(err)
 		case <-ctx.Done():
 			if p.synced.Load() {
 				return <-done

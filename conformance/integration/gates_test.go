@@ -117,7 +117,7 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 // memoryPerCPUs are policies of a container, by the VPA that has them.
 var memoryPerCPUs = map[string]string{
 	"cpu-heavy":     "memoryPerCPU: 4Gi",
-	"memory-heavy":  "memoryPerCPU: 1Gi",
+	"memory-heavy":  "memoryPerCPU: 512Mi",
 	"memory-capped": "memoryPerCPU: 4Gi, maxAllowed: {memory: 1Gi}",
 }
 
@@ -131,9 +131,10 @@ func configurationsOfMemoryPerCPU(t *testing.T, ns string, milli, bytes int64) {
 	require.Equal(t, []int64{milli, milli * 4 * gib / 1000}, []int64{milliOf(raised), bytesOf(raised)})
 
 	raised = targets(t, ns, "memory-heavy", 2)["app"]
-	enough := (bytes*1000 + gib - 1) / gib
+	const half = gib / 2
+	enough := (bytes*1000 + half - 1) / half
 	require.Less(t, milli, enough)
-	require.Equal(t, []int64{enough, enough * gib / 1000}, []int64{milliOf(raised), bytesOf(raised)})
+	require.Equal(t, []int64{enough, enough * half / 1000}, []int64{milliOf(raised), bytesOf(raised)})
 
 	capped := targets(t, ns, "memory-capped", 2)["app"]
 	require.Equal(t, []int64{milli, gib}, []int64{milliOf(capped), bytesOf(capped)})
