@@ -90,7 +90,7 @@ func TestTheBoundsOfAPodChangeItsContainersInPlace(t *testing.T) {
 	trace := &engine.Trace{}
 	pod, failed := facts.RecommendPod(podPlan(t), containers, podPolicy(t, "cpu=100m", "memory=50Mi"), bothRequests, trace)
 	require.Empty(t, failed)
-	require.Equal(t, []string{"target cpu=100m memory=50Mi", "lowerBound cpu=100m memory=40Mi", "upperBound cpu=160m memory=50Mi", "uncappedTarget cpu=80m memory=150Mi"}, showBounds(pod))
+	require.Equal(t, []string{"target cpu=100m memory=50Mi", "lowerBound cpu=60m memory=40Mi", "upperBound cpu=160m memory=60Mi", "uncappedTarget cpu=80m memory=150Mi"}, showBounds(pod))
 	require.Equal(t, []string{"target cpu=60m memory=40Mi", "lowerBound cpu=40m memory=32Mi", "upperBound cpu=100m memory=48Mi", "uncappedTarget cpu=50m memory=120Mi"}, showBounds(containers[0].Bounds))
 	require.Equal(t, "cpu=60m memory=40Mi", show(facts.ResourceList(target)))
 
