@@ -33,7 +33,7 @@ const (
 		`refused by a fault|reported a conflict|unable to return a response|INTERNAL_ERROR|no route to host|too many requests|the API server (restarts|shuts down)|apiserver is shutting down|etcdserver`
 	// While an API server starts, it does not know all roles yet.
 	noRoles = `is forbidden: User "system:serviceaccount:celvpa-system`
-	unknown = `does not exist or cannot be scaled|not found`
+	unknown = `does not exist or cannot be scaled|has no scale subresource|not found`
 )
 
 // explanations are all errors that the soak accepts, each with the faults that explain it. All others fail it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -43,6 +44,13 @@ func TestAKindWithoutScaleIsToldFromAMissingObject(t *testing.T) {
 				for range 2 {
 					_, problem := r.Selector(t.Context(), vpaOfThing("t"))
 					require.Equal(t, &Unsupported{Message: tt.want, Missing: tt.want == missing}, problem)
+				}
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", OwnerReferences: []metav1.OwnerReference{controlledBy("example.com/v1", "Thing", "t")}}}
+				_, err := r.Top(t.Context(), pod, nil)
+				if tt.want == missing {
+					require.ErrorContains(t, err, "Thing ns/t does not exist or cannot be scaled")
+				} else {
+					require.ErrorContains(t, err, "the kind of Thing ns/t has no scale subresource, so no VPA can have it as its target")
 				}
 			}
 			require.LessOrEqual(t, asked, 2, "once for each version")

@@ -117,7 +117,11 @@ func (s *search) top(ctx context.Context, pod *corev1.Pod) (*Top, error) {
 	}
 	start := Key{Namespace: pod.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
 	c, found, err := s.get(ctx, start, question{as: asOwner, uid: owner.UID})
-	if err == nil && !found {
+	switch {
+	case err != nil || found:
+	case c.scaleless:
+		err = fmt.Errorf("the kind of %s %s/%s has no scale subresource, so no VPA can have it as its target", start.Kind, start.Namespace, start.Name)
+	default:
 		err = fmt.Errorf("%s %s/%s does not exist or cannot be scaled", start.Kind, start.Namespace, start.Name)
 	}
 	if err != nil {
