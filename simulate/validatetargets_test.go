@@ -76,7 +76,7 @@ func TestWarningsAboutTargetsFromTheirManifests(t *testing.T) {
 			want: "vpa-target/has-scale at spec.targetRef: kind Thing has no scale subresource, so its pods cannot be found; name the workload that it creates, or add the subresource to its CustomResourceDefinition"},
 		"a definition with scale": {text: vpaOf(thing, "") + definition(", subresources: {scale: {}}")},
 		"a kind of Kubernetes' own": {text: vpaOf("{apiVersion: v1, kind: Pod, name: web}", ""),
-			want: "vpa-target/has-scale at spec.targetRef: kind Pod has no scale subresource, so its pods cannot be found; name the workload that it creates, or add the subresource to its CustomResourceDefinition"},
+			want: "vpa-target/has-scale at spec.targetRef: kind Pod has no scale subresource, so its pods cannot be found; name the workload that owns the pods"},
 		"owned by a StatefulSet": {text: vpaOf(deployment, "") + workload("apps/v1", "Deployment", shop, app, owned("apps/v1", "StatefulSet")),
 			want: "vpa-target/topmost at spec.targetRef: StatefulSet owner owns the target; a VPA must name the topmost controller, or its pods are left alone"},
 		"owned by something unknown": {text: vpaOf(deployment, "") + workload("apps/v1", "Deployment", shop, app, owned("example.com/v1", "Thing")),

@@ -62,6 +62,16 @@ func TestAKindWithoutScaleIsToldFromAMissingObject(t *testing.T) {
 	}
 }
 
+// TestAKindOfKubernetesOwnWithoutScaleCreatesNoWorkload: the way out was a workload that a Pod creates, or its CustomResourceDefinition.
+func TestAKindOfKubernetesOwnWithoutScaleCreatesNoWorkload(t *testing.T) {
+	for apiVersion, want := range map[string]string{
+		"v1": "name the workload that owns the pods", "apps/v1": "name the workload that owns the pods", "autoscaling/v2": "name the workload that owns the pods",
+		"example.com/v1": "name the workload that it creates, or add the subresource to its CustomResourceDefinition",
+	} {
+		require.Equal(t, want, Key{APIVersion: apiVersion}.toScale(), apiVersion)
+	}
+}
+
 func TestACronJobWithoutLabelsSaysSo(t *testing.T) {
 	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	r := resolver(nil, cron)

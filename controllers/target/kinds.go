@@ -43,6 +43,15 @@ func (k Key) builtIn() bool {
 	return false
 }
 
+// toScale is the way out for a kind without a scale subresource. CustomResourceDefinitions have a dot in their group; kinds without one,
+// such as Pod, are Kubernetes' own, and create no workload.
+func (k Key) toScale() string {
+	if !strings.Contains(k.groupKind().Group, ".") {
+		return "name the workload that owns the pods"
+	}
+	return "name the workload that it creates, or add the subresource to its CustomResourceDefinition"
+}
+
 // PodsAlike reports whether all pods of a VPA's target come from one template, as those of the
 // well-known kinds do. Pods of a custom kind may differ in their containers. It is true without a
 // target.
