@@ -26,7 +26,7 @@ type Plan struct {
 	VPAs  int                  `json:"-"` // with or without pods
 	// Left are the VPAs that leave all running pods alone, by namespace/name, and why.
 	Left map[string]engine.Verdict `json:"-"`
-	// Gone says of VPAs why they have no target, by namespace/name.
+	// Gone says of VPAs without pods why their target cannot be used, by namespace/name.
 	Gone map[string]string `json:"-"`
 }
 
@@ -148,23 +148,26 @@ func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, why engine.Verdict) answer
 	return out
 }
 
-// noteIdle notes why a VPA has no pods; another note reports missing targets.
+// noteIdle notes why a VPA has no pods, and keeps it if the target is why; addOwners reports missing targets.
 func (u *updater) noteIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
-	w := u.owners[targetOf(v)]
-	if w == nil {
+	if u.gone[v.key()] != "" {
 		return
 	}
+	w := u.owners[targetOf(v)]
 	for _, i := range u.byTarget[targetOf(v)] {
-		if other := u.inOrder[i]; of[other] != nil {
+		if other := u.inOrder[i]; of[other] != nil && w != nil {
 			u.note("%s: the pods of its target, %s, belong to %s, which has the same", v, w, other)
 			return
 		}
 	}
 	if _, problem := u.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); problem != nil {
+		u.gone[v.key()] = problem.Message
 		u.note("%s cannot be used: %s", v, problem.Message)
 		return
 	}
-	u.note("%s: no pod in the manifests belongs to its target, %s; add running pods with -f, as kubectl get pod -o yaml prints them", v, w)
+	if w != nil {
+		u.note("%s: no pod in the manifests belongs to its target, %s; add running pods with -f, as kubectl get pod -o yaml prints them", v, w)
+	}
 }
 
 // noteTried notes what non-enforced overlays would decide at vpa.update.

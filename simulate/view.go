@@ -40,7 +40,7 @@ type view struct {
 	selected     map[*corev1.Pod][]int             // VPAs whose target selects a pod, as positions in inOrder
 	ranges       map[string][]corev1.LimitRange    // by namespace
 	limits       map[string]*facts.LimitRanges     // the same, folded for rules
-	gone         map[string]string                 // why VPAs have no target, by namespace/name; see addOwners
+	gone         map[string]string                 // why VPAs have no usable target, by namespace/name; see addOwners and noteIdle
 }
 
 // The questions of the admission controller and of the updater.

@@ -117,6 +117,31 @@ func TestCheckpointsAmongManifestsAreExplained(t *testing.T) {
 	require.Contains(t, out, "the usage since the last checkpoints")
 }
 
+// TestATargetThatCannotBeUsedIsNamed: explain and list named only one that was missing, and said of others that there are no pods, or
+// what the update mode does.
+func TestATargetThatCannotBeUsedIsNamed(t *testing.T) {
+	vpa := func(spec string) string {
+		return "{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: report, namespace: shop}, spec: {" + spec + "updatePolicy: {updateMode: Initial}}}\n---\n"
+	}
+	for name, tt := range map[string]struct{ text, want string }{
+		"a CronJob without labels": {vpa("targetRef: {apiVersion: batch/v1, kind: CronJob, name: report}, ") +
+			"{apiVersion: batch/v1, kind: CronJob, metadata: {name: report, namespace: shop}, spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: app}]}}}}}}",
+			"the pod template of CronJob shop/report has no labels, so its pods cannot be found; add one to spec.jobTemplate.spec.template.metadata.labels, such as app: report"},
+		"a Pod": {vpa("targetRef: {apiVersion: v1, kind: Pod, name: report}, ") + "{apiVersion: v1, kind: Pod, metadata: {name: report, namespace: shop}}",
+			"kind Pod of v1 has no scale subresource, so the pods of shop/report cannot be found; name the workload that owns the pods"},
+		"no targetRef": {vpa(""), "targetRef not defined. If this is a v1beta1 object, switch to v1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _, err := run(tt.text, "explain", "-f", "-", "--now", planNow)
+			require.NoError(t, err)
+			require.Contains(t, out, "blocked: cannot read targetRef. Reason: "+tt.want+" (target-unusable)")
+			out, _, err = run(tt.text, "list", "-f", "-", "--now", planNow)
+			require.NoError(t, err)
+			require.Contains(t, out, "(Cannot read targetRef. Reason: "+tt.want+")")
+		})
+	}
+}
+
 // TestTextsOfObjectsDoNothingToATerminal: names of nodes and containers moved the cursor and set the window's title.
 func TestTextsOfObjectsDoNothingToATerminal(t *testing.T) {
 	objects, _ := sidecarOff()
