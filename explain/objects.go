@@ -30,9 +30,10 @@ type objects struct {
 	// recommendsOnly: admission changes no pod by it, so that neither the webhook nor other autoscalers of
 	// its target matter to it.
 	recommendsOnly bool
-	policies       facts.PolicyRules // which policy a container has; the zero value knows none
-	selector       labels.Selector   // of the target's pods; nil = unusable
-	problem        string            // why the target is unusable
+	policies       facts.PolicyRules    // which policy a container has; the zero value knows none
+	selector       labels.Selector      // of the target's pods; nil = unusable
+	problem        string               // why the target is unusable
+	written        map[string]time.Time // when the checkpoints were written, by container, if they are among manifests
 	pods           []corev1.Pod
 	podsKnown      bool
 	budgets        []policyv1.PodDisruptionBudget

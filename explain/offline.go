@@ -40,7 +40,7 @@ type Manifests struct {
 // subject.
 func Offline(ctx context.Context, m Manifests, s Subject) (*Report, error) {
 	cluster, set, now := m.Cluster, m.Set, m.Now
-	recommends, unfed := m.recommender()
+	recommends, written, unfed := m.recommender()
 	plan, unplanned := cluster.Plan(true)
 	list, _ := cluster.VPAs() // the plan has reported what cannot be read
 	pods, _ := cluster.Pods()
@@ -63,7 +63,7 @@ func Offline(ctx context.Context, m Manifests, s Subject) (*Report, error) {
 		return r, wrong
 	}
 	r.Subject, r.VPA, r.Target, r.Mode = s.of(v).String(), v.Namespace+"/"+v.Name, TargetText(v), v.Mode()
-	around := &objects{vpa: v, budgets: budgets, scalers: scalers, problem: plan.Gone[v.Namespace+"/"+v.Name]}
+	around := &objects{vpa: v, budgets: budgets, scalers: scalers, problem: plan.Gone[v.Namespace+"/"+v.Name], written: written(v.Namespace, v.Name)}
 	around.ruledBy(cluster.Rules())
 	around.budgets = slices.DeleteFunc(around.budgets, func(b policyv1.PodDisruptionBudget) bool { return b.Namespace != v.Namespace })
 	around.scalers = slices.DeleteFunc(around.scalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool { return h.Namespace != v.Namespace })
@@ -93,11 +93,12 @@ func Offline(ctx context.Context, m Manifests, s Subject) (*Report, error) {
 	return r, wrong
 }
 
-// recommender is what answers for a VPA as a recommender with the usage would; its answer is nil where nothing is known of any.
-func (m *Manifests) recommender() (func(context.Context, *vpav1.VerticalPodAutoscaler) (*answers.Recommender, error), error) {
+// recommender is what answers for a VPA as a recommender with the usage would; its answer is nil where nothing is known of any. written is when
+// the checkpoints of a VPA were, by container, if it starts with those.
+func (m *Manifests) recommender() (recommends func(context.Context, *vpav1.VerticalPodAutoscaler) (*answers.Recommender, error), written func(namespace, name string) map[string]time.Time, wrong error) {
 	var state *recommender.State
 	var workload func(namespace, name string) *recommender.Workload
-	var wrong error
+	written = func(string, string) map[string]time.Time { return nil }
 	if m.Usage != nil {
 		var fed simulate.Fed
 		fed, wrong = m.Cluster.Feed(m.Usage, m.Remember)
@@ -105,7 +106,7 @@ func (m *Manifests) recommender() (func(context.Context, *vpav1.VerticalPodAutos
 	} else {
 		var restored *simulate.Restored
 		restored, wrong = m.Cluster.Restored(m.Remember)
-		state, workload = restored.State, restored.Workload
+		state, workload, written = restored.State, restored.Workload, restored.Written
 	}
 	return func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (*answers.Recommender, error) {
 		w := workload(v.Namespace, v.Name)
@@ -114,7 +115,7 @@ func (m *Manifests) recommender() (func(context.Context, *vpav1.VerticalPodAutos
 		}
 		answer, err := state.ExplainAlone(ctx, w, m.Now, sampled)
 		return &answer, err
-	}, wrong
+	}, written, wrong
 }
 
 // in finds the VPA of a subject; why says that none controls it. Both are empty if there is no such

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -122,7 +123,7 @@ func recommendationFindings(o *objects, r *answers.Recommender, now time.Time) (
 	if !r.Known {
 		return append(out, finding("other-recommender", "", "start a recommender with that --recommender-name, or remove spec.recommenders", "the VPA asks for recommender %s, and the one that runs does not serve it", strings.Join(recommenders(v), ", ")))
 	}
-	return append(out, usageFindings(v, r, now)...)
+	return append(out, usageFindings(o, r, now)...)
 }
 
 func recommenders(v *vpav1.VerticalPodAutoscaler) (out []string) {
@@ -135,28 +136,39 @@ func recommenders(v *vpav1.VerticalPodAutoscaler) (out []string) {
 }
 
 // usageFindings are about the usage that the recommender has seen.
-func usageFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender, now time.Time) (out []Finding) {
+func usageFindings(o *objects, r *answers.Recommender, now time.Time) (out []Finding) {
+	v := o.vpa
 	const check = "check that `kubectl top pod` shows the pod, and the log of the recommender"
-	sampled := false
+	unsampled := func(about, of string, written time.Time) Finding {
+		sees := "the recommender sees " + simulate.Counted(r.Pods, "pod")
+		if written.IsZero() {
+			return finding("no-samples", about, check, "%s and no usage of %s", sees, of)
+		}
+		return finding("no-samples", about, "give the time of the manifests with --now, or newer usage", "%s and no usage of %s at %s: that in checkpoints, written at %s, has expired or is empty",
+			sees, of, now.UTC().Format(time.RFC3339), written.Format(time.RFC3339))
+	}
+	if r.Pods > 0 && !slices.ContainsFunc(r.Containers, func(c answers.Container) bool { return isSampled(&c) }) {
+		return append(out, unsampled("", "them", slices.MaxFunc(append(slices.Collect(maps.Values(o.written)), time.Time{}), time.Time.Compare)))
+	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		sampled = sampled || c.Samples > 0 || c.MemorySamples > 0
-		if c.Present && isScaled(c) && c.LastSample != nil && now.Sub(*c.LastSample) > staleAfter {
+		switch {
+		case !c.Present || !isScaled(c):
+		case !isSampled(c):
+			out = append(out, unsampled("container "+c.Name, "this container", o.written[c.Name]))
+		case c.LastSample != nil && now.Sub(*c.LastSample) > staleAfter:
 			out = append(out, finding("samples-stale", "container "+c.Name, check, "its last CPU sample is %s old, of %d", now.Sub(*c.LastSample).Round(time.Second), c.Samples))
 		}
-	}
-	if !sampled && r.Pods > 0 {
-		return append(out, finding("no-samples", "", check, "the recommender sees %s and no usage of them", simulate.Counted(r.Pods, "pod")))
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
 		if !recommendedIn(v.Status.Recommendation, c.Name) && recommendedIn(r.Recommendation, c.Name) {
 			out = append(out, finding("recommendation-pending", "container "+c.Name, "the recommender writes it in its next cycle", "there are %d CPU and %d memory samples, and the recommendation is not written yet", c.Samples, c.MemorySamples))
-		} else if c.Present && (c.Samples > 0 || c.MemorySamples > 0) && lacksSamples(c) && !recommendedIn(r.Recommendation, c.Name) {
+		} else if c.Present && isSampled(c) && lacksSamples(c) && !recommendedIn(r.Recommendation, c.Name) {
 			out = append(out, finding("too-few-samples", "container "+c.Name, "more samples; see --recommendation-min-samples", "there are %d CPU and %d memory samples, too few to recommend", c.Samples, c.MemorySamples))
 		}
-		for _, o := range c.OOMs {
-			out = append(out, oomFinding(c.Name, o))
+		for _, oom := range c.OOMs {
+			out = append(out, oomFinding(c.Name, oom))
 		}
 		out = append(out, fallFindings(c)...)
 	}
@@ -166,6 +178,9 @@ func usageFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender, now t
 	}
 	return append(out, historyFindings(r)...)
 }
+
+// isSampled reports whether any usage of a container counts.
+func isSampled(c *answers.Container) bool { return c.Samples > 0 || c.MemorySamples > 0 }
 
 // isScaled reports whether rules recommend anything for a container: the decision of point container.select is the only one on
 // the way.
@@ -179,7 +194,7 @@ func lacksSamples(c *answers.Container) bool {
 }
 
 // notWritten are the findings that say why targets in the status are not those that are computed.
-var notWritten = []string{"samples-stale", "recommendation-pending", "too-few-samples", "target-falls-slowly"}
+var notWritten = []string{"no-samples", "samples-stale", "recommendation-pending", "too-few-samples", "target-falls-slowly"}
 
 func recommendedIn(r *vpav1.RecommendedPodResources, container string) bool {
 	return r != nil && slices.ContainsFunc(r.ContainerRecommendations, func(c vpav1.RecommendedContainerResources) bool { return c.ContainerName == container })

@@ -33,7 +33,7 @@ func Simulate(ctx context.Context, c client.Client, book *compile.Rulebook, reme
 	all, _ := cluster.VPAs() // the plan has reported what cannot be read
 	out := Simulated{Updater: updaterOf(v, all, plan), Notes: notes}
 	m := Manifests{Cluster: cluster, Set: set, Remember: remember, Now: now}
-	recommends, unrestored := m.recommender()
+	recommends, _, unrestored := m.recommender()
 	answer, unexplained := recommends(ctx, v)
 	out.Recommender = answer
 	return out, faults.Once(unread, unusable, unplanned, unrestored, unexplained)

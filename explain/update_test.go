@@ -107,6 +107,13 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 		return &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}
 	}
 	require.Equal(t, []string{"no-samples: the recommender sees 1 pod and no usage of them"}, with(func(*vpav1.VerticalPodAutoscaler, *objects, *answers.Recommender) {}))
+	require.Equal(t, []string{"no-samples: the recommender sees 1 pod and no usage of this container"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+		off := usageOf(9, now, now) // it alone is sampled, and is not scaled
+		off.Name, off.Steps = "proxy", []engine.Step{{RuleSet: "scaling-mode", Rule: "off", To: facts.DoIgnore}}
+		idle := off
+		idle.Name, idle.Samples, idle.MemorySamples = "idle", 0, 0
+		r.Containers = []answers.Container{usageOf(0, now, now), idle, off}
+	}))
 	require.Equal(t, []string{"target-unusable: Deployment shop/web does not exist"}, with(func(_ *vpav1.VerticalPodAutoscaler, o *objects, _ *answers.Recommender) {
 		o.problem = "Deployment shop/web does not exist"
 	}))

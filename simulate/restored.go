@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // Restored is a recommender with the usage in the cluster's VerticalPodAutoscalerCheckpoints. It
@@ -24,6 +26,18 @@ type Restored struct {
 
 	cluster   *Cluster
 	workloads map[model.WorkloadID]*recommender.Workload // with a checkpoint
+	written   map[model.WorkloadID]map[string]time.Time  // when the checkpoint of a container was
+}
+
+// LastCheckpoint is when the newest of the VerticalPodAutoscalerCheckpoints was written; zero without any.
+func LastCheckpoint(set *manifests.Set) (last time.Time) {
+	checkpoints, _ := set.Checkpoints() // Restored says what cannot be read
+	for i := range checkpoints {
+		if at := checkpoints[i].Status.LastUpdateTime.Time; at.After(last) {
+			last = at
+		}
+	}
+	return last.UTC()
 }
 
 // Restored restores the usage of the VPAs that ask for celvpa's recommender by its usual name.
@@ -54,7 +68,7 @@ func (c *view) restored(remember model.Settings, pods []*corev1.Pod, checkpoints
 		}
 		all[model.WorkloadID{Namespace: v.Namespace, Name: v.Name}] = state.SetVPA(v.VerticalPodAutoscaler, found)
 	}
-	r := &Restored{State: state, cluster: c.Cluster, workloads: map[model.WorkloadID]*recommender.Workload{}}
+	r := &Restored{State: state, cluster: c.Cluster, workloads: map[model.WorkloadID]*recommender.Workload{}, written: map[model.WorkloadID]map[string]time.Time{}}
 	var errs []error
 	for i := range checkpoints {
 		one := &checkpoints[i]
@@ -64,6 +78,10 @@ func (c *view) restored(remember model.Settings, pods []*corev1.Pod, checkpoints
 		case known:
 			id := model.WorkloadID{Namespace: one.Namespace, Name: one.Spec.VPAObjectName}
 			r.workloads[id] = all[id]
+			if r.written[id] == nil {
+				r.written[id] = map[string]time.Time{}
+			}
+			r.written[id][one.Spec.ContainerName] = one.Status.LastUpdateTime.UTC()
 		}
 	}
 	present := map[model.PodID]bool{}
@@ -85,6 +103,11 @@ func (r *Restored) UseRules(book *compile.Rulebook) { r.State.UseRules(book) }
 // Workload is the state of a VPA; nil without a checkpoint of one of its containers.
 func (r *Restored) Workload(namespace, name string) *recommender.Workload {
 	return r.workloads[model.WorkloadID{Namespace: namespace, Name: name}]
+}
+
+// Written is when the checkpoints of a VPA were written, by container.
+func (r *Restored) Written(namespace, name string) map[string]time.Time {
+	return r.written[model.WorkloadID{Namespace: namespace, Name: name}]
 }
 
 // Recommendation is what a recommender with this usage would write into the status of a VPA, with

@@ -61,7 +61,7 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 	o.add(cmd, compile)
 	cmd.Args = takes(0, 2)
 	cmd.Flags().StringArrayVar(&o.usage, "usage", nil, "with -f: file with usage, or - for standard input; can be repeated")
-	cmd.Flags().StringVar(&o.now, "now", "", "with -f: the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = that of the last row of usage, or now without any")
+	cmd.Flags().StringVar(&o.now, "now", "", "with -f: the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = that of the last row of usage, without --usage that of the newest checkpoint, or now without any")
 	o.addProcesses(cmd)
 	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "html")
 	return cmd
@@ -116,15 +116,22 @@ func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 // offlineReport explains an object of manifests.
 func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subject) (*explain.Report, error) {
 	usage, notes, unreadUsage := usagefile.Read(o.usage, cmd.InOrStdin())
-	now, err := o.time(usage.End())
-	if err != nil {
-		return nil, err
+	if len(o.usage) > 0 && unreadUsage != nil && len(usage.Rows) == 0 {
+		return nil, unreadUsage // what a recommender would see is not known, nor what follows from it
 	}
 	book, err := o.rules.open()
 	if err != nil {
 		return nil, err
 	}
 	set, unread := o.readFiles(cmd)
+	seen := usage.End()
+	if len(o.usage) == 0 {
+		seen = simulate.LastCheckpoint(set)
+	}
+	now, err := o.time(seen)
+	if err != nil {
+		return nil, err
+	}
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
 	m := explain.Manifests{Cluster: cluster, Set: set, Remember: o.rules.halfLives, Now: now}
 	if len(o.usage) > 0 {

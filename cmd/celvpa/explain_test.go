@@ -117,6 +117,26 @@ func TestCheckpointsAmongManifestsAreExplained(t *testing.T) {
 	require.Contains(t, out, "the usage since the last checkpoints")
 }
 
+// TestTheTimeOfManifestsIsThatOfTheNewestCheckpoint: it was the time of day, at which usage in old manifests has expired, and the
+// report said that there was none.
+func TestTheTimeOfManifestsIsThatOfTheNewestCheckpoint(t *testing.T) {
+	out, err := celvpa(t, "explain", "-f", repository+"/examples/checkpoint")
+	require.NoError(t, err)
+	require.Contains(t, out, "VerticalPodAutoscaler payments/ledger, StatefulSet/ledger, mode Recreate, at 2026-01-31T11:59:00Z")
+	require.Regexp(t, `app +cpu +3027m +3027m +3027m`, out)
+	require.NotContains(t, out, "no-samples")
+	out, err = celvpa(t, "explain", "-f", repository+"/examples/checkpoint", "--now", "2026-09-01T00:00:00Z")
+	require.NoError(t, err)
+	require.Contains(t, out, "blocked: the recommender sees 2 pods and no usage of them at 2026-09-01T00:00:00Z: that in checkpoints, written at 2026-01-31T11:59:00Z, has expired or is empty (no-samples)")
+}
+
+// TestUsageThatCannotBeReadGivesNoVerdict: the report said that there was no usage.
+func TestUsageThatCannotBeReadGivesNoVerdict(t *testing.T) {
+	out, err := celvpa(t, "explain", "-f", repository+"/examples/checkpoint", "--usage", "nosuch.csv")
+	require.EqualError(t, err, "cannot read usage from nosuch.csv: no such file or directory")
+	require.Empty(t, out)
+}
+
 // TestATargetThatCannotBeUsedIsNamed: explain and list named only one that was missing, and said of others that there are no pods, or
 // what the update mode does.
 func TestATargetThatCannotBeUsedIsNamed(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,7 +52,7 @@ func (d *liveDiff) add(cmd *cobra.Command) {
 	f.BoolVar(&d.on, "live", false, "compare the rules in force with a candidate, by what both do in a cluster")
 	f.IntVar(&d.top, "top", 0, "with --live, how many VPAs to print; 0 = all")
 	f.StringArrayVarP(&d.files, "filename", "f", nil, "with --live, file or folder with the objects of a cluster to read instead, or - for standard input; can be repeated")
-	f.StringVar(&d.now, "now", "", "with --live, the time to compare at, in RFC 3339 or seconds since 1970; empty = now")
+	f.StringVar(&d.now, "now", "", "with --live, the time to compare at, in RFC 3339 or seconds since 1970; empty = that of the newest checkpoint of -f, or now without any")
 	d.checks.addHalfLives(f, &d.halfLives)
 	d.cluster.add(cmd, append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind, manifests.CheckpointKind}, manifests.PodKinds...))
 }
@@ -86,13 +87,20 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 		return err
 	}
 	from := offline{files: d.files, live: d.cluster, now: d.now}
-	now, err := from.time()
-	if err != nil {
-		return err
+	if _, err := from.time(); err != nil {
+		return err // before a cluster is read
 	}
 	display := newProgress(cmd.ErrOrStderr(), p.form == "json" || p.form == "yaml")
 	defer display.end()
 	set, notes, unread := d.read(cmd, display)
+	var written time.Time
+	if len(d.files) > 0 {
+		written = simulate.LastCheckpoint(set)
+	}
+	now, err := from.time(written)
+	if err != nil {
+		return err
+	}
 	cluster, unloaded := simulate.Load(set, inForce.book, simulate.At(now))
 	result, unusable := cluster.Compare(cmd.Context(), after, d.halfLives, display.count)
 	display.end()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,15 @@ func TestACandidateIsComparedByWhatItDoes(t *testing.T) {
 	out, _, err = diffLive(t, twoCores, "-o", "wide")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^payments/ledger-0 +payments/ledger +-1\.481 +0 +Skip \(eligibility/within-recommended-range\) +Evict \(update/evict\) +container app: requests\.cpu 3481m → 2$`, out)
+}
+
+// TestManifestsAreComparedAtTheTimeOfTheNewestCheckpoint: at the time of day, usage in old manifests has expired, and nothing changed.
+func TestManifestsAreComparedAtTheTimeOfTheNewestCheckpoint(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "candidate.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(twoCores, "containerMaxAllowed.cpu: 2", "estimate.marginFraction: 0.3", 1)), 0o600))
+	out, _, err := run("", "rules", "diff", "--live", file, "-f", "../../examples/checkpoint")
+	require.NoError(t, err)
+	require.Contains(t, out, "container app: target.cpu 3481m → 3935m")
 }
 
 func TestTheTopOfManyIsPrintedWithTheTotalsOfAll(t *testing.T) {
