@@ -46,12 +46,12 @@ func decodeFile(file string, data []byte, selectorKey string, ps *source.Collect
 			return out, lost
 		}
 		if err != nil {
-			fault := source.FindYAMLFault(data, err)
-			if fault.Message != source.TemplateText {
+			format, fault := source.FindFault(data, err)
+			if format == "YAML" && fault.Message != source.TemplateText {
 				fault.Message += "; look for indentation, tabs and quotes here and in the lines around it"
 			}
 			pos := source.Position{File: file, Line: fault.Line, Col: fault.Col}
-			ps.Add(&source.Problem{Pos: pos, Message: "not valid YAML: " + fault.Message, Excerpt: source.Excerpt(d.Lines, pos)})
+			ps.Add(&source.Problem{Pos: pos, Message: "not valid " + format + ": " + fault.Message, Excerpt: source.Excerpt(d.Lines, pos)})
 			return out, true
 		}
 		before := len(ps.List)

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAMLFault is why a text is not YAML, and where.
+// YAMLFault is why a text is not YAML or JSON, and where.
 type YAMLFault struct {
 	Line, Col int // from 1; characters
 	Message   string
@@ -29,10 +30,32 @@ const (
 
 var yamlError = regexp.MustCompile(`^(?s:(?:yaml: )?(?:line \d+: )?(.*))$`)
 
-// FindYAMLFault locates what the YAML library says of a text: its lines are those at which the broken collection begins, some
+// jsonBegins tells JSON from YAML in flow style, whose keys rarely have quotes.
+var jsonBegins = regexp.MustCompile(`^\s*(?:\{|\[\s*\{)\s*"`)
+
+// FindFault locates why a text cannot be read as YAML, and names its format: JSON if it begins like that and is at fault as JSON.
+func FindFault(text []byte, err error) (format string, fault YAMLFault) {
+	fault = findYAMLFault(text, err)
+	if fault.Message == TemplateText || !jsonBegins.Match(text) {
+		return "YAML", fault
+	}
+	message, at := "", len(bytes.TrimRight(text, " \t\r\n"))
+	var syntax *json.SyntaxError
+	switch err := json.NewDecoder(bytes.NewReader(text)).Decode(new(json.RawMessage)); {
+	case errors.As(err, &syntax):
+		message, at = syntax.Error(), min(at, max(0, int(syntax.Offset)-1))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		message = "it ends before all brackets and quotes are closed"
+	default: // the fault is in what follows
+		return "YAML", fault
+	}
+	return "JSON", YAMLFault{Line: 1 + bytes.Count(text[:at], []byte("\n")), Col: column(text, at), Message: message}
+}
+
+// findYAMLFault locates what the YAML library says of a text: its lines are those at which the broken collection begins, some
 // counted from 0, and it names no columns. The fault is between the last line up to which the text could be read on its own and
 // the place where the library stopped reading.
-func FindYAMLFault(text []byte, err error) YAMLFault {
+func findYAMLFault(text []byte, err error) YAMLFault {
 	message := yamlError.FindStringSubmatch(err.Error())[1]
 	stopped := stoppedAt(text)
 	last := 1 + bytes.Count(text[:stopped], []byte("\n"))

@@ -35,7 +35,28 @@ func TestFaultsOfYAMLHaveTheirPlace(t *testing.T) {
 	} {
 		err := readAll(text)
 		require.Error(t, err, text)
-		require.Equal(t, want, FindYAMLFault([]byte(text), err), text)
+		require.Equal(t, want, findYAMLFault([]byte(text), err), text)
+	}
+}
+
+// TestFaultsOfJSONHaveTheirPlace: to YAML, the fault is at the beginning.
+func TestFaultsOfJSONHaveTheirPlace(t *testing.T) {
+	for text, want := range map[string]struct {
+		format string
+		YAMLFault
+	}{
+		"{\n  \"a\": {\"é\": 1,, \"c\": 2}\n}": {"JSON", YAMLFault{2, 16, "invalid character ',' looking for beginning of object key string"}},
+		"[\n  {\"a\": 1},\n  {\"b\": ]}\n]\n":  {"JSON", YAMLFault{3, 9, "invalid character ']' looking for beginning of value"}},
+		"{\n  \"a\": [\n    1\n":               {"JSON", YAMLFault{3, 6, "it ends before all brackets and quotes are closed"}},
+		"{\"a\": 1}\n---\nb: 1\n c: 2\n":       {"YAML", YAMLFault{4, 2, "mapping values are not allowed in this context"}},
+		"{\"a\": {{ .Values.x }}, \"b\": [}\n": {"YAML", YAMLFault{1, 7, TemplateText}},
+		"{a: b}\n{c: d}\n":                     {"YAML", YAMLFault{2, 1, "did not find expected <document start>"}},
+	} {
+		err := readAll(text)
+		require.Error(t, err, text)
+		format, fault := FindFault([]byte(text), err)
+		require.Equal(t, want.format, format, text)
+		require.Equal(t, want.YAMLFault, fault, text)
 	}
 }
 
@@ -51,12 +72,12 @@ func readAll(text string) error {
 }
 
 func FuzzYAMLFaults(f *testing.F) {
-	for _, text := range []string{"a: {", "a: 'b", "{{", "\t", "a: 1\n b: é:\n", ""} {
+	for _, text := range []string{"a: {", "a: 'b", "{{", "\t", "a: 1\n b: é:\n", "", "{\"a\":,", "[{\"a\":"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if err := readAll(text); err != nil {
-			fault := FindYAMLFault([]byte(text), err)
+			_, fault := FindFault([]byte(text), err)
 			require.LessOrEqual(t, fault.Line, 1+strings.Count(text, "\n"))
 			require.Positive(t, fault.Line)
 			require.Positive(t, fault.Col)

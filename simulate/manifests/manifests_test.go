@@ -109,6 +109,7 @@ func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 		"a name that is a list": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: []}", want: "standard input:5: cannot read apiVersion, kind and metadata: "},
 		"a name without quotes": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: off}", want: "metadata.name is false, and must be a string; put quotes around it: YAML takes words such as n, no and off for true or false"},
 		"JSON that breaks off":  {text: "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"z\"}}\n{\"a\":", want: "standard input:5: what follows cannot be read as JSON: unexpected EOF"},
+		"JSON with a fault":     {text: "{\"apiVersion\": \"v1\",\n \"kind\": \"Pod\",,\n \"metadata\": {}}", want: "standard input:6:16: not valid JSON: invalid character ',' looking for beginning of object key string"},
 		"a kind misspelled": {text: "apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoScaler\nmetadata: {name: b}",
 			want: "standard input:5: kind VerticalPodAutoScaler is not known in autoscaling.k8s.io; known: VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint"},
 		"a kind of another group": {text: "apiVersion: autoscaling/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: b}",

@@ -162,10 +162,10 @@ func (c chunk) ofYAML(file string) ([]Document, []error) {
 	return objects(object{at: at, json: text, node: node, before: c.before})
 }
 
-// placed adds the place in the file to a YAML parser error.
+// placed adds the place in the file to a parser error.
 func (c chunk) placed(file string, err error) error {
-	fault := source.FindYAMLFault(c.text, err)
-	return fmt.Errorf("%s:%d: not valid YAML: %s", Place{File: file, Line: c.before + fault.Line}, fault.Col, fault.Message)
+	format, fault := source.FindFault(c.text, err)
+	return fmt.Errorf("%s:%d: not valid %s: %s", Place{File: file, Line: c.before + fault.Line}, fault.Col, format, fault.Message)
 }
 
 // noObject says why YAML is no object of JSON: one of its keys is none, as {{ .Name }} is a mapping within a mapping.
