@@ -49,7 +49,7 @@ func (b *Rulebook) Findings() []*source.Problem {
 	for _, key := range slices.Sorted(maps.Keys(b.plans)) {
 		plan := b.plans[key]
 		for _, p := range plan.Parts().Findings {
-			if len(plan.Overlays()) == 0 || slices.Contains(plan.Overlays(), b.library.OverlayAt(p.Pos)) {
+			if len(plan.Overlays()) == 0 || b.brought(plan, p.Pos) {
 				all.Add(p)
 			}
 		}
@@ -76,6 +76,23 @@ func (b *Rulebook) Findings() []*source.Problem {
 	all.Sort()
 	all.Dedupe()
 	return all.List
+}
+
+// brought reports whether what stands at a position is of the plan's overlays: written in one, or in a rule set that one of them
+// adds and no other changes.
+func (b *Rulebook) brought(plan *engine.Plan, at source.Position) bool {
+	overlay, ruleSet := b.library.OwnerAt(at)
+	if ruleSet == "" {
+		return slices.Contains(plan.Overlays(), overlay)
+	}
+	for _, point := range plan.Parts().Resolved.Points {
+		for _, placed := range point.Sets {
+			if placed.Added != nil && placed.Set.ID() == ruleSet {
+				return !slices.ContainsFunc(placed.By, func(o *document.Overlay) bool { return o != placed.Added })
+			}
+		}
+	}
+	return false
 }
 
 // keptBySchemas reports enforced overlays for some objects that remove or change a schema rule: the

@@ -228,27 +228,27 @@ func (l *Library) OverlaysNamed(list []string) ([]*Overlay, error) {
 	return out, nil
 }
 
-// OverlayAt names the overlay whose document contains a position; empty for other documents.
-func (l *Library) OverlayAt(p source.Position) string {
-	found, line := "", 0
-	look := func(name source.Scalar, overlay string) {
+// OwnerAt names the overlay or the rule set whose document contains a position; both are empty for other documents.
+func (l *Library) OwnerAt(p source.Position) (overlay, ruleSet string) {
+	line := 0
+	look := func(name source.Scalar, o, set string) {
 		if name.Pos.File == p.File && name.Pos.Line <= p.Line && name.Pos.Line > line {
-			found, line = overlay, name.Pos.Line
+			overlay, ruleSet, line = o, set, name.Pos.Line
 		}
 	}
-	for _, s := range l.RuleSets {
-		look(s.Name, "")
+	for id, s := range l.RuleSets {
+		look(s.Name, "", id)
 	}
 	for _, x := range l.Pipelines {
-		look(x.Name, "")
+		look(x.Name, "", "")
 	}
 	for _, t := range l.Tests {
-		look(t.Name, "")
+		look(t.Name, "", "")
 	}
 	for _, o := range l.Overlays {
-		look(o.Name, o.Name.Value)
+		look(o.Name, o.Name.Value, "")
 	}
-	return found
+	return overlay, ruleSet
 }
 
 // RuleSetIDs lists name@version of all rule sets, sorted.
