@@ -41,6 +41,13 @@ func TestAllFaultsAreReportedInPlace(t *testing.T) {
 			}},
 		{"an unknown scope", "order.adjust", "\n  stages:\n  - {name: a, each: lime, rules: [{name: r, note: x}]}\n",
 			[]string{`s.yaml:9:21: RuleSet s@1.0.0, stage a: point order.adjust has no scope "lime"; known: line`}},
+		{"what cannot be set, for each value", "order.adjust", "\n  stages:\n  - name: a\n    each: [line, measure]\n    rules: [{name: r, set: {nowx: '1'}}]\n",
+			[]string{`s.yaml:11:29: RuleSet s@1.0.0, stage a, rule r: "nowx" cannot be set here; writable: now.price, now.before, now.weight, total.price, total.free`}},
+		{"the only param, of no type, and what reads it", "order.adjust", "\n  params: [{name: x, type: centz}]" + stage + "    rules: [{name: r, when: params.x > 1, note: x}]\n",
+			[]string{`s.yaml:8:19: RuleSet s@1.0.0: param x has type "centz"; known: int, double, bool, string, cents, grams`}},
+		{"a param of no type beside others", "order.adjust", "\n  params: [{name: x, type: centz}, {name: y, type: int, default: 1}]" + stage +
+			"    rules: [{name: r, when: params.x > params.y && now.x > params.z, note: x}]\n",
+			[]string{`s.yaml:8:19: RuleSet s@1.0.0: param x has type "centz"`, "s.yaml:12:55: RuleSet s@1.0.0, stage a, rule r, when: undefined field 'x'", "undefined field 'z'; params/s has y"}},
 		{"an unknown field on the left", "order.adjust", stage + "    rules: [{name: r, set: {now.cost: '1'}}]\n",
 			[]string{`"now.cost": Line has no field "cost"`}},
 		{"a variable that hides a fact", "order.adjust", stage + "    variables: {count: '1'}\n    rules: [{name: r, note: x}]\n",

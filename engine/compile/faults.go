@@ -20,7 +20,7 @@ import (
 )
 
 // expressionFaults reports CEL's errors with hints, but not those that follow from others: all but the
-// first syntax error or reserved word, and that a variable with faults is not declared. sc is the scope; nil = not known.
+// first syntax error or reserved word, and that a variable or param with faults is not declared. sc is the scope; nil = not known.
 func (c *compiler) expressionFaults(s source.Scalar, env *cel.Env, sc *scopeEnv, subject string, faults []*cel.Error) {
 	for _, e := range faults {
 		message, syntax := strings.CutPrefix(e.Message, "Syntax error: ")
@@ -28,7 +28,10 @@ func (c *compiler) expressionFaults(s source.Scalar, env *cel.Env, sc *scopeEnv,
 			message = c.syntaxHint(message, s.Value, e.Location)
 		} else {
 			message = strings.ReplaceAll(message, " (in container '')", "")
-			if m := undeclared.FindStringSubmatch(message); m != nil && (sc != nil && sc.missing[m[1]] || c.inlined.Faulty(m[1])) {
+			if m := undeclared.FindStringSubmatch(message); m != nil && (sc != nil && sc.missing[m[1]] || c.inlined.Faulty(m[1]) || m[1] == "params" && len(c.faultyParams) > 0) {
+				continue
+			}
+			if m := undefined.FindStringSubmatch(message); m != nil && c.faultyParams[m[1]] && paramBefore(s.Value, e.Location) {
 				continue
 			}
 			message = c.nameHint(message, s.Value, e.Location, env, sc)
@@ -47,9 +50,6 @@ func (c *compiler) syntaxHint(message, expression string, at common.Location) st
 		return "syntax error: one = stands alone; compare with =="
 	case strings.HasPrefix(message, "token recognition error at: ''"), strings.HasPrefix(message, "token recognition error at: '\""):
 		return "syntax error: a quote is not closed"
-	case strings.HasPrefix(message, "extraneous input '") && !wordOperator.MatchString(message):
-		word, _, _ := strings.Cut(strings.TrimPrefix(message, "extraneous input '"), "'")
-		return fmt.Sprintf("syntax error: %q is not expected here; amounts are written as literals%s", word, c.someLiteral())
 	}
 	m := wordOperator.FindStringSubmatch(message)
 	if m == nil {
@@ -57,6 +57,10 @@ func (c *compiler) syntaxHint(message, expression string, at common.Location) st
 	}
 	if m != nil {
 		return fmt.Sprintf("syntax error: %q is not an operator; write && for and, || for or, ! for not", m[1])
+	}
+	if rest, extra := strings.CutPrefix(message, "extraneous input '"); extra {
+		word, _, _ := strings.Cut(rest, "'")
+		return fmt.Sprintf("syntax error: %q is not expected here; amounts are written as literals%s", word, c.someLiteral())
 	}
 	message, _, _ = strings.Cut(message, " expecting {")
 	return "syntax error: " + message
@@ -69,7 +73,7 @@ var (
 	nameChain  = regexp.MustCompile(`(\w+(?:\.\??\w+)*)\.\??$`)
 	// objectName reads a namespace, labels or other metadata from the name at which an expression is faulty, or is that itself.
 	objectName   = regexp.MustCompile(`^(?:\w+\.\??)*(?:metadata|namespaces?|labels|annotations)\b`)
-	wordOperator = regexp.MustCompile(`^(?:extraneous|mismatched) input '(and|or|AND|OR)'`)
+	wordOperator = regexp.MustCompile(`^(?:extraneous|mismatched) input '(and|or|not|AND|OR|NOT)'`)
 	wordBefore   = regexp.MustCompile(`\b(not|NOT)\s+$`)
 )
 
@@ -78,6 +82,7 @@ const onlyOverlays = "rules see no namespaces, labels or annotations; overlays m
 
 // absent explains why names that people try do not exist.
 var absent = map[string]string{
+	"not": "write ! for not", "NOT": "write ! for not",
 	"matches": "there are no regular expressions; use startsWith, endsWith or contains",
 	"now":     "rules know no time of day", "timestamp": "rules know no time of day",
 	"params":   "neither the rule set nor the pipeline it runs in declares params; a pipeline of your own declares in spec.params what its rule sets share",
@@ -128,7 +133,16 @@ func (c *compiler) nameHint(message, expression string, at common.Location, env 
 		if why := absent[m[1]]; why != "" {
 			return message + ": " + why
 		}
-		return message + "; known here: " + strings.Join(slices.Sorted(maps.Keys(sc.types)), ", ")
+		known := slices.Collect(maps.Keys(sc.types))
+		if axis := lang.AxisAt(c.axis); axis != nil {
+			known = append(known, axis.Name)
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.reg.Axes())) {
+			if slices.Contains(c.reg.Axes()[name].Values, m[1]) {
+				message += fmt.Sprintf(": for the %s, write '%s', in quotes", name, m[1])
+			}
+		}
+		return message + "; known here: " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
 	}
 	if undefined.MatchString(message) {
 		if schema := schemaBefore(expression, at, sc.types); schema != nil {
@@ -136,6 +150,21 @@ func (c *compiler) nameHint(message, expression string, at common.Location, env 
 		}
 	}
 	return message
+}
+
+// paramBefore reports whether the field at a position of an expression is one of params.
+func paramBefore(expression string, at common.Location) bool {
+	return strings.HasSuffix(strings.TrimRight(upTo(expression, at, 0), ".? "), "params")
+}
+
+// upTo is the line of an expression up to some characters behind a position.
+func upTo(expression string, at common.Location, behind int) string {
+	lines := strings.Split(expression, "\n")
+	if at.Line() < 1 || at.Line() > len(lines) {
+		return ""
+	}
+	line := []rune(lines[at.Line()-1])
+	return string(line[:min(at.Column()+behind, len(line))])
 }
 
 // from is an expression from a position on; a fault of a field is at the dot before it.
@@ -150,12 +179,7 @@ func from(expression string, at common.Location) string {
 
 // schemaBefore finds the record whose field a chain of names selects at a position.
 func schemaBefore(expression string, at common.Location, known map[string]lang.Type) *lang.Schema {
-	lines := strings.Split(expression, "\n")
-	if at.Line() < 1 || at.Line() > len(lines) {
-		return nil
-	}
-	line := []rune(lines[at.Line()-1])
-	m := nameChain.FindStringSubmatch(string(line[:min(at.Column()+1, len(line))]))
+	m := nameChain.FindStringSubmatch(upTo(expression, at, 1))
 	if m == nil {
 		return nil
 	}

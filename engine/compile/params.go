@@ -143,14 +143,16 @@ func (c *compiler) paramFields(set *document.RuleSet, params []setting, subject 
 	values := map[string][]lang.Field{}
 	var names []string
 	docs, single := map[string]lang.Field{}, map[string]bool{}
+	c.faultyParams = map[string]bool{}
 	for _, s := range params {
 		t, ok := c.reg.TypeNamed(s.param.Type.Value)
+		name, value := document.CutParam(s.param.Name.Value)
 		if !ok {
+			c.faultyParams[name] = true
 			c.ps.At(s.param.Name, subject, fmt.Sprintf("param %s has type %q; known: int, double, bool, string, %s",
 				s.param.Name.Value, s.param.Type.Value, strings.Join(slices.Sorted(maps.Keys(c.reg.Units())), ", ")))
 			continue
 		}
-		name, value := document.CutParam(s.param.Name.Value)
 		if _, known := docs[name]; !known {
 			names = append(names, name)
 		}
@@ -167,6 +169,9 @@ func (c *compiler) paramFields(set *document.RuleSet, params []setting, subject 
 		}
 	}
 	for _, name := range names {
+		if c.faultyParams[name] {
+			continue
+		}
 		if values[name] == nil {
 			if single[name] {
 				fields = append(fields, docs[name])

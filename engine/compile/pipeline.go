@@ -95,6 +95,8 @@ type compiler struct {
 	axis     *lang.AxisValue                  // of the current stage or validation; nil = none
 	findings *source.Collector                // of the current rule set
 	used     *usage                           // of the current rule set
+	// params of the current rule set whose types have faults
+	faultyParams map[string]bool
 
 	unitFunctions map[string]string // unit by function name, e.g. mem
 }

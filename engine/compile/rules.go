@@ -24,7 +24,6 @@ func (c *compiler) stages(point *registry.Point, st *document.Stage, sc *scopeEn
 	if !ok {
 		return nil
 	}
-	c.oneFieldEach(axis, st, subject)
 	named := c.ordered(st.Variables, sc, subject)
 	var out []*engine.StagePlan
 	first := len(c.ps.List)
@@ -37,6 +36,9 @@ func (c *compiler) stages(point *registry.Point, st *document.Stage, sc *scopeEn
 		}
 	}
 	c.axis = nil
+	before := len(c.ps.List)
+	c.oneFieldEach(axis, st, subject)
+	c.ps.DropReportedAt(first, before) // what cannot be set at all is one fault
 	return out
 }
 

@@ -261,7 +261,14 @@ func (r *Resolved) insert(o *document.Overlay, c *document.Change, lib *document
 	case kind == "ruleSet":
 		return path, fmt.Errorf("%s holds %s; it has no place for a %s", at.path, set.Body+"s", part)
 	}
-	return path, fmt.Errorf("%s is a %s; a %s has no place %s it", at.path, kind, part, verb)
+	wayOut := ""
+	for outer := at.path; wayOut == "" && strings.Contains(outer, "/"); {
+		outer = outer[:strings.LastIndex(outer, "/")]
+		if (part == "ruleSet") == !strings.Contains(outer, "/") { // a stage may stand around a rule
+			wayOut = fmt.Sprintf(": write %s: %s, or bring a %s instead", verb, outer, kind)
+		}
+	}
+	return path, fmt.Errorf("%s is a %s; a %s has no place %s it%s", at.path, kind, part, verb, wayOut)
 }
 
 // add puts a rule set last at its point.
