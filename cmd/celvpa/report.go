@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,16 +52,18 @@ func (f *finding) String() string {
 	return f.about + ": " + f.message
 }
 
-// place is a finding's file:line:col, as far as it is known.
+// place is a finding's "file:line:col: ", as far as it is known.
 func (f *finding) place() string {
 	file := relative(f.at.File)
 	switch {
+	case f.at.File == "":
+		return ""
 	case f.at.Line == 0:
-		return file
+		return file + ": "
 	case f.at.Col == 0:
-		return fmt.Sprintf("%s:%d", file, f.at.Line)
+		return fmt.Sprintf("%s:%d: ", file, f.at.Line)
 	}
-	return fmt.Sprintf("%s:%d:%d", file, f.at.Line, f.at.Col)
+	return fmt.Sprintf("%s:%d:%d: ", file, f.at.Line, f.at.Col)
 }
 
 // relative is the path of a file from the working directory, with slashes; of one outside of it, the path as it is.
@@ -78,14 +81,31 @@ func relative(file string) string {
 // github prints a workflow command of GitHub Actions for each finding, and for each input that could
 // not be read.
 func (r *report) github(p *page) {
-	for i := range r.checks {
-		for _, f := range r.checks[i].findings {
+	for _, c := range r.all() {
+		for _, f := range c.findings {
 			f.github(p)
 		}
 	}
+}
+
+// all are the checks, and one more for each file with input that could not be read.
+func (r *report) all() []check {
+	out := slices.Clone(r.checks)
+	own := len(out)
 	for _, err := range r.unread {
-		unreadFinding(err).github(p)
+		f := unreadFinding(err)
+		suite := "input"
+		if f.at.File != "" {
+			suite = relative(f.at.File)
+		}
+		at := own + slices.IndexFunc(out[own:], func(c check) bool { return c.suite == suite })
+		if at < own {
+			at = len(out)
+			out = append(out, check{suite: suite, file: f.at.File, name: "can be read"})
+		}
+		out[at].findings = append(out[at].findings, *f)
 	}
+	return out
 }
 
 func (f *finding) github(p *page) {

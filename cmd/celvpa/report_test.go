@@ -147,6 +147,36 @@ func TestAReportSaysThatInputIsMissing(t *testing.T) {
 	out, stderr, err := run("", "validate", "-f", "missing.yaml", "-o", "sarif")
 	require.ErrorContains(t, err, "cannot read missing.yaml")
 	require.Empty(t, stderr)
-	requireSARIF(t, out)
+	results := requireSARIF(t, out).Runs[0].Results
 	require.Contains(t, out, `"executionSuccessful": false`)
+	require.Len(t, results, 1)
+	require.Equal(t, "cannot read missing.yaml: no such file or directory", results[0].Message.Text)
+}
+
+// TestReportsHaveFilesThatCannotBeRead. Regression: JUnit and SARIF had only those that could.
+func TestReportsHaveFilesThatCannotBeRead(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, ".", "vpa.yaml", plain)
+	write(t, ".", "broken.yaml", plain+"---\nkind: VerticalPodAutoscaler\n---\nkind: VerticalPodAutoscaler\n")
+	args := []string{"validate", "-f", "vpa.yaml", "-f", "broken.yaml", "-f", "missing.yaml", "-o"}
+	out, err := celvpa(t, append(args, "junit")...)
+	require.ErrorContains(t, err, "broken.yaml:6: not a manifest")
+	var suites junitSuites
+	require.NoError(t, xml.Unmarshal([]byte(out), &suites))
+	require.Equal(t, []int{4, 2}, []int{suites.Tests, suites.Failures}, "two objects, a file and what is missing")
+	broken, missing := suites.Suites[len(suites.Suites)-2], suites.Suites[len(suites.Suites)-1]
+	require.Equal(t, []string{"broken.yaml", "broken.yaml"}, []string{broken.Name, broken.File})
+	last := broken.Cases[len(broken.Cases)-1]
+	require.Equal(t, "can be read", last.Name)
+	require.Equal(t, "broken.yaml:6: not a manifest: it needs apiVersion and kind (unreadable)\n"+
+		"broken.yaml:8: not a manifest: it needs apiVersion and kind (unreadable)\n", last.Failure.Text)
+	require.Equal(t, []string{"input", ""}, []string{missing.Name, missing.File})
+	require.Equal(t, "cannot read missing.yaml: no such file or directory (unreadable)\n", missing.Cases[0].Failure.Text)
+
+	out, _ = celvpa(t, append(args, "sarif")...)
+	results := requireSARIF(t, out).Runs[0].Results
+	require.Len(t, results, 3)
+	require.Equal(t, findingUnread, results[0].RuleID)
+	require.Equal(t, []any{"broken.yaml", 6}, []any{results[0].Locations[0].Physical.Artifact.URI, results[0].Locations[0].Physical.Region.StartLine})
+	require.Nil(t, results[2].Locations[0].Physical)
 }

@@ -36,11 +36,10 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
-// junit prints a test case for each check. Warnings are its output.
+// junit prints a test case for each check, and for what could not be read. Warnings are its output.
 func (r *report) junit(p *page) {
 	var all junitSuites
-	for i := range r.checks {
-		c := &r.checks[i]
+	for _, c := range r.all() {
 		file := ""
 		if onDisk(c.file) {
 			file = relative(c.file)
@@ -52,7 +51,7 @@ func (r *report) junit(p *page) {
 		one := junitCase{Class: c.suite, Name: c.name}
 		var faults, warnings []string
 		for _, f := range c.findings {
-			if text := fmt.Sprintf("%s: %s (%s)\n", f.place(), f.String(), f.rule); f.warning {
+			if text := fmt.Sprintf("%s%s (%s)\n", f.place(), f.String(), f.rule); f.warning {
 				warnings = append(warnings, text)
 			} else {
 				faults = append(faults, text)

@@ -79,6 +79,7 @@ var findingTexts = map[string]string{
 	findingRow:      "A row of a test table fails.",
 	findingCoverage: "No row of a test table reaches an outcome.",
 	findingSchema:   "The object does not fit the schema of the CRD.",
+	findingUnread:   "An input cannot be read, or is no manifest.",
 }
 
 // sarif prints a log of one run. Paths are relative to the folder that the program runs in, in CI the root of the repository.
@@ -86,8 +87,8 @@ func (r *report) sarif(p *page) {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}, Invocations: []sarifInvocation{{Successful: len(r.unread) == 0}}}
 	run.Tool.Driver = sarifDriver{Name: "celvpa", Version: newBuildInfo().Version, InformationURI: "https://github.com/celvpa/celvpa", Rules: []sarifRule{}}
 	index := map[string]int{}
-	for i := range r.checks {
-		for _, f := range r.checks[i].findings {
+	for _, c := range r.all() {
+		for _, f := range c.findings {
 			at, known := index[f.rule]
 			if !known {
 				text := findingTexts[f.rule]

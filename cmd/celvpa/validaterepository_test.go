@@ -41,6 +41,9 @@ func TestARepositoryValidates(t *testing.T) {
 	_, err := celvpa(t, "validate", "-f", ".", "--ignore", "/")
 	require.EqualError(t, err, `--ignore: pattern "/" matches nothing: write the name of a file or folder, such as charts or *-values.yaml`)
 
+	_, err = celvpa(t, "validate", "-f", ".", "--ignore", "**", "--ignore", "x")
+	require.ErrorContains(t, err, ". holds no manifests beside what --ignore **, x leaves out")
+
 	// What is named is an error, and each error an annotation.
 	write(t, ".", "base/vpa.yaml", plain+"---\nkind: VerticalPodAutoscaler\n")
 	out, err := celvpa(t, "validate", "-f", "base", "-f", "chart/values.yaml", "-f", "missing.yaml", "-o", "github")

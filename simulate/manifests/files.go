@@ -34,10 +34,13 @@ func filesIn(path string, ignore []string) ([]string, error) {
 	}
 	var out []string
 	var errs []error
+	leftOut := false
 	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		below, _ := filepath.Rel(root, name)
 		shown := filepath.Join(path, below)
-		hidden := name != root && (strings.HasPrefix(entry.Name(), ".") || ignored(below))
+		byPattern := name != root && ignored(below)
+		leftOut = leftOut || byPattern
+		hidden := name != root && (strings.HasPrefix(entry.Name(), ".") || byPattern)
 		switch {
 		case err != nil:
 			errs = append(errs, cannotRead(shown, err))
@@ -60,6 +63,9 @@ func filesIn(path string, ignore []string) ([]string, error) {
 	})
 	if err == nil && len(out) == 0 && len(errs) == 0 {
 		err = fmt.Errorf("%s holds no manifests: files named *.yaml, *.yml or *.json", path)
+		if leftOut {
+			err = fmt.Errorf("%s holds no manifests beside what --ignore %s leaves out", path, strings.Join(ignore, ", "))
+		}
 	}
 	return out, faults.Join(append(errs, err)...)
 }
