@@ -137,3 +137,38 @@ func TestPodsOfAKindWithoutScaleAreLeftAlone(t *testing.T) {
 	require.Contains(t, plan.Items[0].Reason, why)
 	require.Empty(t, plan.Items[0].VPA)
 }
+
+// TestAnHPAConflictsByRequestsOfContainersThatAreControlled. Regression: where no wildcard policy was, the warning stayed
+// whatever the policy of the only container was, and averageValue was warned of.
+func TestAnHPAConflictsByRequestsOfContainersThatAreControlled(t *testing.T) {
+	const (
+		warning     = "vpa-neighbours/hpa-scales-on at spec.targetRef: HorizontalPodAutoscaler web scales the same target on cpu, so the two work against each other; remove cpu from controlledResources, or scale on another metric or averageValue"
+		utilization = "{type: Utilization, averageUtilization: 80}"
+	)
+	for name, tt := range map[string]struct {
+		containers, policies, aims string
+		warned                     bool
+	}{
+		"no policy":                         {"{name: app}", "", utilization, true},
+		"the only container leaves it":      {"{name: app}", "{containerName: app, controlledResources: [memory]}", utilization, false},
+		"the only container is Off":         {"{name: app}", "{containerName: app, mode: 'Off'}", utilization, false},
+		"another container is controlled":   {"{name: app}, {name: proxy}", "{containerName: app, mode: 'Off'}", utilization, true},
+		"another container by the wildcard": {"{name: app}, {name: proxy}", "{containerName: app}, {containerName: '*', mode: 'Off'}", utilization, true},
+		"each container by its own policy":  {"{name: app}, {name: proxy}", "{containerName: app, controlledResources: []}, {containerName: '*', mode: 'Off'}", utilization, false},
+		"the container is not known":        {"", "{containerName: app, mode: 'Off'}", utilization, true},
+		"an average value":                  {"{name: app}", "", "{type: AverageValue, averageValue: 500m}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := vpaOf("{apiVersion: apps/v1, kind: Deployment, name: web}", ", resourcePolicy: {containerPolicies: ["+tt.policies+"]}") +
+				"{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: web, namespace: shop}, spec: {maxReplicas: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, metrics: [{type: Resource, resource: {name: cpu, target: " + tt.aims + "}}]}}\n---\n"
+			if tt.containers != "" {
+				text += "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [" + tt.containers + "]}}}}\n"
+			}
+			var want []string
+			if tt.warned {
+				want = []string{warning}
+			}
+			require.Equal(t, want, warnings(t, text))
+		})
+	}
+}

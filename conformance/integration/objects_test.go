@@ -73,7 +73,7 @@ func whatGetsInTheWayIsWarnedAbout(t *testing.T) {
 	ear := newListener(t)
 	second := object(ns, "second", "")
 	want := []string{
-		"spec.targetRef: HorizontalPodAutoscaler web scales the same target on cpu, so the two work against each other; remove cpu from controlledResources, or scale on another metric (rule vpa-neighbours/hpa-scales-on)",
+		"spec.targetRef: HorizontalPodAutoscaler web scales the same target on cpu, so the two work against each other; remove cpu from controlledResources, or scale on another metric or averageValue (rule vpa-neighbours/hpa-scales-on)",
 		"spec.targetRef: VerticalPodAutoscaler first has the same target; only the oldest changes the pods (rule vpa-neighbours/other-vpa)",
 	}
 	hang.Eventually(t, "the webhook to know of all three", func(ctx context.Context) (bool, error) {

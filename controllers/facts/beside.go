@@ -45,8 +45,12 @@ func ValidateFacts(v *vpav1.VerticalPodAutoscaler, beside Beside, policies Polic
 	of := func(container string) policyOf {
 		return policyOf{container, policies.For(v.Spec.ResourcePolicy, container)}
 	}
+	var ofTarget []*lang.Record
+	for _, container := range beside.Target.Containers {
+		ofTarget = append(ofTarget, scope(of(container).policy))
+	}
 	return validatePoint.NewFacts().Set("vpas", lang.Records(sortedByName(others))).Set("hpas", lang.Records(hpasByName(scalers, of))).
-		Set("target", targetOf(v.Spec.TargetRef, beside.Target)).Set("integerCPU", lang.Records(integerCPUs(v, of)))
+		Set("target", targetOf(v.Spec.TargetRef, beside.Target, ofTarget)).Set("integerCPU", lang.Records(integerCPUs(v, of)))
 }
 
 // policyOf is a container and its policy, nil without one.
@@ -131,8 +135,11 @@ type scaler struct {
 	of          policyOf // zero for whole pods
 }
 
-func (s *scaler) add(name corev1.ResourceName) {
-	s.cpu, s.memory = s.cpu || name == corev1.ResourceCPU, s.memory || name == corev1.ResourceMemory
+// add adds a metric. Requests do not matter to a target that is an amount.
+func (s *scaler) add(name corev1.ResourceName, aims autoscalingv2.MetricTarget) {
+	if aims.Type != autoscalingv2.AverageValueMetricType {
+		s.cpu, s.memory = s.cpu || name == corev1.ResourceCPU, s.memory || name == corev1.ResourceMemory
+	}
 }
 
 // scalerOf is what HPAs of one kind and name watch. An API server gives HPAs without metrics a target
@@ -141,19 +148,19 @@ func scalerOf(all []*autoscalingv2.HorizontalPodAutoscaler) (whole scaler, byCon
 	whole, byContainer = scaler{name: all[0].Name, kind: all[0].Kind}, map[string]*scaler{}
 	for _, h := range all {
 		if len(h.Spec.Metrics) == 0 && h.Kind != ScaledObject {
-			whole.add(corev1.ResourceCPU)
+			whole.add(corev1.ResourceCPU, autoscalingv2.MetricTarget{})
 		}
 		for i := range h.Spec.Metrics {
 			switch m := &h.Spec.Metrics[i]; {
 			case m.Resource != nil:
-				whole.add(m.Resource.Name)
+				whole.add(m.Resource.Name, m.Resource.Target)
 			case m.ContainerResource != nil:
 				one := byContainer[m.ContainerResource.Container]
 				if one == nil {
 					one = &scaler{name: whole.name, kind: whole.kind}
 					byContainer[m.ContainerResource.Container] = one
 				}
-				one.add(m.ContainerResource.Name)
+				one.add(m.ContainerResource.Name, m.ContainerResource.Target)
 			}
 		}
 	}
@@ -164,8 +171,8 @@ var hpaSchema = lang.Bind("HPA",
 	lang.TextFrom("name", "", func(s scaler) string { return s.name }),
 	lang.TextIf("kind", "ScaledObject for one of KEDA, which makes a HorizontalPodAutoscaler; unset for HorizontalPodAutoscalers",
 		func(s scaler) (string, bool) { return s.kind, s.kind == ScaledObject }),
-	lang.BoolFrom("cpu", "it scales on CPU", func(s scaler) bool { return s.cpu }),
-	lang.BoolFrom("memory", "it scales on memory", func(s scaler) bool { return s.memory }),
+	lang.BoolFrom("cpu", "it scales on CPU as a share of requests, not by averageValue", func(s scaler) bool { return s.cpu }),
+	lang.BoolFrom("memory", "it scales on memory as a share of requests, not by averageValue", func(s scaler) bool { return s.memory }),
 	lang.TextIf("container", "it scales on the usage of this container alone; unset for that of whole pods. An HPA that does both has several records",
 		func(s scaler) (string, bool) { return s.of.container, s.of.container != "" }),
 	lang.RecordFrom("policy", scopeSchema.Schema, "what the policy of that container lets the VPA set", func(s scaler) *lang.Record {

@@ -44,7 +44,8 @@ func builtInKind(written string) (kind string, ok bool) {
 // namedTarget is a targetRef with what is known of the object.
 type namedTarget struct {
 	*autoscaling.CrossVersionObjectReference
-	known Target
+	known    Target
+	policies []*lang.Record // of its containers
 }
 
 var targetSchema = lang.Bind("Target",
@@ -62,6 +63,8 @@ var targetSchema = lang.Bind("Target",
 		}
 		return append([]string{}, t.known.InitContainers...)
 	}),
+	lang.RecordsFrom("policies", scopeSchema.Schema, "what the policies of its containers let the VPA set, in the order of containers",
+		func(t namedTarget) []*lang.Record { return t.policies }),
 	lang.BoolFrom("unlabelled", "its pod template has no labels", func(t namedTarget) bool { return t.known.Unlabelled }),
 	lang.IntIf("backoffLimit", lang.Int, "of a Job, or of the Jobs of a CronJob", func(t namedTarget) (int32, bool) { return given(t.known.BackoffLimit) }),
 	lang.TextIf("owner", "what controls it, e.g. Deployment web", func(t namedTarget) (string, bool) { return t.known.Owner, t.known.Owner != "" }),
@@ -71,9 +74,9 @@ var targetSchema = lang.Bind("Target",
 		func(t namedTarget) []string { return t.known.Elsewhere }))
 
 // targetOf binds a targetRef, which may be nil.
-func targetOf(ref *autoscaling.CrossVersionObjectReference, known Target) *lang.Record {
+func targetOf(ref *autoscaling.CrossVersionObjectReference, known Target, policies []*lang.Record) *lang.Record {
 	if ref == nil {
 		ref = &autoscaling.CrossVersionObjectReference{}
 	}
-	return targetSchema.Of(namedTarget{ref, known})
+	return targetSchema.Of(namedTarget{ref, known, policies})
 }

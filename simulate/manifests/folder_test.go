@@ -113,7 +113,7 @@ func TestWorkloadsInOldVersionsAreNamedAndCount(t *testing.T) {
 
 func TestScaledObjectsAreTheHPAsOfKEDA(t *testing.T) {
 	set, err := ReadFrom(strings.NewReader(`
-{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: a}, spec: {scaleTargetRef: {name: web}, triggers: [{type: cpu, metadata: {containerName: app}}, {type: memory}, {type: kafka}]}}
+{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: a}, spec: {scaleTargetRef: {name: web}, triggers: [{type: cpu, metricType: AverageValue, metadata: {containerName: app}}, {type: memory, metadata: {type: Utilization}}, {type: kafka}]}}
 ---
 {apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: b}, spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}, triggers: [{type: cron}]}}
 `), "x")
@@ -123,7 +123,9 @@ func TestScaledObjectsAreTheHPAsOfKEDA(t *testing.T) {
 	require.Len(t, hpas, 2)
 	require.Equal(t, "Deployment web", hpas[0].Spec.ScaleTargetRef.Kind+" "+hpas[0].Spec.ScaleTargetRef.Name)
 	require.Equal(t, "app", hpas[0].Spec.Metrics[0].ContainerResource.Container)
+	require.EqualValues(t, "AverageValue", hpas[0].Spec.Metrics[0].ContainerResource.Target.Type)
 	require.EqualValues(t, "memory", hpas[0].Spec.Metrics[1].Resource.Name)
+	require.EqualValues(t, "Utilization", hpas[0].Spec.Metrics[1].Resource.Target.Type)
 	require.Equal(t, "StatefulSet db", hpas[1].Spec.ScaleTargetRef.Kind+" "+hpas[1].Spec.ScaleTargetRef.Name)
 	require.Len(t, hpas[1].Spec.Metrics, 1)
 	require.Nil(t, hpas[1].Spec.Metrics[0].Resource)

@@ -1,6 +1,8 @@
 package manifests
 
 import (
+	"cmp"
+
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +23,11 @@ func (s *Set) scaledObjects() ([]autoscalingv2.HorizontalPodAutoscaler, error) {
 			Spec struct {
 				ScaleTargetRef autoscalingv2.CrossVersionObjectReference `json:"scaleTargetRef"`
 				Triggers       []struct {
-					Type     string `json:"type"`
-					Metadata struct {
-						ContainerName string `json:"containerName"`
+					Type       string                         `json:"type"`
+					MetricType autoscalingv2.MetricTargetType `json:"metricType"`
+					Metadata   struct {
+						Type          autoscalingv2.MetricTargetType `json:"type"` // as older versions have it
+						ContainerName string                         `json:"containerName"`
 					} `json:"metadata"`
 				} `json:"triggers"`
 			} `json:"spec"`
@@ -40,12 +44,13 @@ func (s *Set) scaledObjects() ([]autoscalingv2.HorizontalPodAutoscaler, error) {
 		for _, trigger := range object.Spec.Triggers {
 			metric := autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType}
 			name := corev1.ResourceName(trigger.Type)
+			aims := autoscalingv2.MetricTarget{Type: cmp.Or(trigger.MetricType, trigger.Metadata.Type)}
 			switch {
 			case name != corev1.ResourceCPU && name != corev1.ResourceMemory:
 			case trigger.Metadata.ContainerName != "":
-				metric.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{Name: name, Container: trigger.Metadata.ContainerName}
+				metric.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{Name: name, Container: trigger.Metadata.ContainerName, Target: aims}
 			default:
-				metric.Resource = &autoscalingv2.ResourceMetricSource{Name: name}
+				metric.Resource = &autoscalingv2.ResourceMetricSource{Name: name, Target: aims}
 			}
 			out.Spec.Metrics = append(out.Spec.Metrics, metric)
 		}
