@@ -152,6 +152,10 @@ func nanoseconds(text string) (int64, error) {
 	if len(text) > 4 && text[4] == '-' {
 		at, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "T", 1))
 		if err != nil {
+			var wrong *time.ParseError
+			if errors.As(err, &wrong) && strings.HasSuffix(wrong.Message, "out of range") {
+				return 0, fmt.Errorf("time %q: %s", text, strings.TrimPrefix(wrong.Message, ": "))
+			}
 			return 0, fmt.Errorf("time %q is not written like 2026-01-31T12:00:00Z", text)
 		}
 		if at.Year() < 1970 || at.Year() > 2261 {

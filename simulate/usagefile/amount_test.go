@@ -71,6 +71,9 @@ func TestTimesAreReadExactly(t *testing.T) {
 		"-1":                   `time "-1" is less than 0: write it like 2026-01-31T12:00:00Z or as seconds since 1970`,
 		"":                     `"" is not a time`,
 		"2026-01-31":           `time "2026-01-31" is not written like 2026-01-31T12:00:00Z`,
+		"2026-13-01T00:00:00Z": `time "2026-13-01T00:00:00Z": month out of range`,
+		"2026-02-30T00:00:00Z": `time "2026-02-30T00:00:00Z": day out of range`,
+		"2026-02-01T24:00:00Z": `time "2026-02-01T24:00:00Z": hour out of range`,
 		"1969-12-31T23:59:59Z": `time "1969-12-31T23:59:59Z" is not between 1970 and 2262`,
 	} {
 		_, err := ParseTime(text)
