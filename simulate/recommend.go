@@ -159,7 +159,7 @@ func (r *recommendation) feed(usage *usagefile.Usage) {
 		text  string
 	}{
 		{model.Init, "the usage of init containers does not count"},
-		{model.Old, "another row of the same container has the same time, or an OOM is much older than the last one"},
+		{model.Old, "another row of the same container has the same time (series of single cores must be in one file), or an OOM is much older than the last one"},
 		{model.Disabled, "the rules ignore OOMs"},
 	} {
 		if n := refused[why.taken]; n > 0 {

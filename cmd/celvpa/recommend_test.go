@@ -95,7 +95,7 @@ func TestUsageFindsItsVPA(t *testing.T) {
 			"web/shop: NoPodsMatched=True: No pods match this VPA object",
 			"web/shop: RecommendationProvided=False: No pods match this VPA object"}},
 		"usage of init containers, and what is there twice": {manifests: vpaOf("Deployment", "shop") + strings.Replace(deploymentOf("shop", "app"), "containers:", "initContainers: [{name: first}], containers:", 1), usage: hour("shop-7c5687bd57-659fr", "app") + minutes(1, "shop-7c5687bd57-659fr", "app", is("0.1"), nil) + minutes(2, "shop-7c5687bd57-659fr", "first", is("9"), nil),
-			rows: []string{few}, rest: []string{"2 rows of usage left out: the usage of init containers does not count", "1 row of usage left out: another row of the same container has the same time, or an OOM is much older than the last one"}},
+			rows: []string{few}, rest: []string{"2 rows of usage left out: the usage of init containers does not count", "1 row of usage left out: another row of the same container has the same time (series of single cores must be in one file), or an OOM is much older than the last one"}},
 		"out of memory": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: minutes(2, "shop-7c5687bd57-659fr", "app", is("0.1"), is("3145728000")) + "1767225700,web,shop-7c5687bd57-659fr,app,oom,1048576000\n",
 			rows: []string{"shop app 126m 4506574562"}}, // the upper end of the bucket of 3600Mi, and 15%
 		"pods that are gone long since": {manifests: vpaOf("Deployment", "shop"), usage: hour("shop-7c5687bd57-bbbbb", "old") + strings.ReplaceAll(hour("shop-7c5687bd57-ccccc", "app"), "17672", "17692"), // 23 days later
