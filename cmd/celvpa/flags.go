@@ -57,9 +57,26 @@ type positiveDuration struct {
 	value *time.Duration
 }
 
+// durationFlag says what a duration looks like, as params do.
+type durationFlag time.Duration
+
+func (d *durationFlag) Set(text string) error {
+	value, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 30s, 5m or 24h", text)
+	}
+	*d = durationFlag(value)
+	return nil
+}
+
+func (d *durationFlag) String() string { return time.Duration(*d).String() }
+
+func (*durationFlag) Type() string { return "duration" }
+
 // positive adds a duration flag that must be greater than 0.
 func (o *options) positive(f *pflag.FlagSet, value *time.Duration, name string, otherwise time.Duration, help string) {
-	f.DurationVar(value, name, otherwise, help)
+	*value = otherwise
+	f.Var((*durationFlag)(value), name, help)
 	o.durations = append(o.durations, positiveDuration{flag: name, value: value})
 }
 

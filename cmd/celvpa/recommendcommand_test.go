@@ -39,6 +39,7 @@ func TestTheRecommendCommand(t *testing.T) {
 		"two manifests of one":           {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {updatePolicy: {updateMode: Initial}, ", 1), fails: "VerticalPodAutoscaler web/shop has different specs at shop.yaml:2 and standard input:2; keep one of them: none is used"},
 		"an object that does not fit":    {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: header + row + unsure, fails: "standard input:2: VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
 		"no VPA":                         {args: "-f -", fails: "there is no VerticalPodAutoscaler in -: nothing was recommended"},
+		"a half-life in days":            {args: "-f shop.yaml --cpu-histogram-decay-half-life 1d", fails: `"1d" is not a duration such as 30s, 5m or 24h`},
 		"a half-life of nothing":         {args: "-f shop.yaml --memory-histogram-decay-half-life 0s", fails: "--memory-histogram-decay-half-life is 0s; it must be greater than 0"},
 		"a time that is none":            {args: "-f shop.yaml --now soon", fails: `--now: "soon" is not a time`},
 		"an output that there is not":    {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, json or yaml`},
