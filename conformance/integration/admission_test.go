@@ -81,17 +81,31 @@ func placed(from map[string]any, ns, name string) *unstructured.Unstructured {
 
 // refusals are the rules that refused an object, each with its field, as rule@field, sorted.
 func refusals(err error) (out []string) {
-	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return nil
-	}
-	for _, cause := range status.Status().Details.Causes {
+	for _, cause := range causes(err) {
 		if rule := admission.RuleOf(cause.Message); rule != "" && rule != "schema" {
 			out = append(out, rule+"@"+cause.Field)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// schemaFaults are the fields of a refused object that do not fit the schema.
+func schemaFaults(err error) (out []string) {
+	for _, cause := range causes(err) {
+		if admission.RuleOf(cause.Message) == "schema" {
+			out = append(out, cause.Field)
+		}
+	}
+	return out
+}
+
+func causes(err error) []metav1.StatusCause {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	return status.Status().Details.Causes
 }
 
 // listener is a client that collects warnings. It makes one request at a time.

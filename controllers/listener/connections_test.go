@@ -91,7 +91,7 @@ func piped(t *testing.T) pipes {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	l, p, done := &Server{Name: "test", TLS: &tls.Config{GetCertificate: certs.GetCertificate}, Handler: http.NotFoundHandler(), Log: logr.Discard(), MaxConnections: 10}, make(pipes), make(chan error)
-	go func() { done <- l.serveOn(ctx, p) }()
+	go func() { done <- l.run(ctx, l.on(p)) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
 	return p
 }

@@ -6,9 +6,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"log"
+	stdlog "log"
 	"net"
 	"net/http"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/net/netutil"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -73,28 +73,34 @@ func (s *Server) Started() error {
 
 // Start serves until the context ends, then finishes the requests in flight. It fails when the address is taken.
 func (s *Server) Start(ctx context.Context) error {
-	listener, err := s.listen()
+	server, err := s.BeforeCaches()
 	if err != nil {
 		return err
 	}
-	return s.serveOn(ctx, listener)
+	return s.run(ctx, server)
+}
+
+func (s *Server) run(ctx context.Context, server *manager.Server) error {
+	s.serving.Store(true)
+	defer s.serving.Store(false)
+	defer context.AfterFunc(ctx, func() { s.serving.Store(false) })() // before requests in flight have ended
+	if err := server.Start(log.IntoContext(ctx, s.Log)); err != nil {
+		return fmt.Errorf("serving the %s on %s: %w", s.Name, s.Address, err)
+	}
+	return nil
 }
 
 // BeforeCaches returns a server that a manager starts before its caches have synced, and takes the address at once.
 func (s *Server) BeforeCaches() (*manager.Server, error) {
-	listener, err := s.listen()
-	if err != nil {
-		return nil, err
-	}
-	return &manager.Server{Name: s.Name, Server: s.http(), Listener: s.bounded(listener), ShutdownTimeout: ptr.To(drainTimeout)}, nil
-}
-
-func (s *Server) listen() (net.Listener, error) {
 	listener, err := net.Listen("tcp", s.Address)
 	if err != nil {
 		return nil, fmt.Errorf("listening for the %s: %w", s.Name, err)
 	}
-	return listener, nil
+	return s.on(listener), nil
+}
+
+func (s *Server) on(listener net.Listener) *manager.Server {
+	return &manager.Server{Name: s.Name, Server: s.http(), Listener: s.bounded(listener), ShutdownTimeout: ptr.To(drainTimeout)}
 }
 
 func (s *Server) http() *http.Server {
@@ -105,7 +111,7 @@ func (s *Server) http() *http.Server {
 		IdleTimeout: idle, ReadHeaderTimeout: idle,
 		ConnState: open.changed,
 		// Port scanners fail handshakes all the time.
-		ErrorLog:  log.New(lines{s.Log.V(1)}, "", 0),
+		ErrorLog:  stdlog.New(lines{s.Log.V(1)}, "", 0),
 		Protocols: new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
@@ -124,29 +130,6 @@ func (s *Server) bounded(listener net.Listener) net.Listener {
 	config := s.TLS.Clone()
 	config.NextProtos = []string{"http/1.1"}
 	return tls.NewListener(listener, config)
-}
-
-// serveOn serves the connections of a listener until the context ends.
-func (s *Server) serveOn(ctx context.Context, listener net.Listener) error {
-	server := s.http()
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		<-ctx.Done()
-		s.serving.Store(false)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			s.Log.Error(err, "shutdown timed out with requests in flight", "server", s.Name)
-		}
-	}()
-	s.serving.Store(true)
-	s.Log.Info(s.Name+" listening", "address", listener.Addr().String())
-	if err := server.Serve(s.bounded(listener)); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving the %s on %s: %w", s.Name, s.Address, err)
-	}
-	<-drained
-	return nil
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
