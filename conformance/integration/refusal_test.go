@@ -241,13 +241,19 @@ func (d *door) rowsByWebhook(t *testing.T, here func(admission.Row) bool) {
 		require.Equal(t, want, got, "%s: %v", row, err)
 		heard := strings.Join(d.warnings(), "\n")
 		for _, v := range row.Violations {
-			if v.Severity == document.SeverityWarn && !strings.HasPrefix(v.Rule, "vpa-neighbours/") && !strings.HasPrefix(v.Rule, "vpa-target/") {
+			if v.Severity == document.SeverityWarn && !aboutOthers(v.Rule) {
 				require.Contains(t, heard, "(rule "+v.Rule+")", row.String())
 			}
 		}
 	}
 	t.Logf("%d of %d rows refused; %d left out", refused, len(d.rows), left)
 	require.Less(t, left, len(d.rows))
+}
+
+// aboutOthers reports whether a rule judges by other objects than the VPA, which do not exist here, or whose manifests a webhook lacks.
+func aboutOthers(rule string) bool {
+	byTargetRef := []string{"vpa-target/kind-spelling", "vpa-target/api-version", "vpa-target/jobs-fail"}
+	return strings.HasPrefix(rule, "vpa-neighbours/") || strings.HasPrefix(rule, "vpa-target/") && !slices.Contains(byTargetRef, rule)
 }
 
 // renamed reports whether the webhook moves existing content to another field. An error that was
