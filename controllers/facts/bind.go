@@ -121,7 +121,7 @@ func PolicyConstants(policy *lang.Record) []engine.Constant {
 // Seen describes a container before rules decide whether to scale it.
 type Seen struct {
 	History History
-	Present bool // some pod of the workload has this container now
+	Present bool // a running pod of the workload has this container, or, while none runs, one that has finished
 	Pods    int  // pods of the workload
 	Mixed   bool // pods of the workload may have different containers
 }

@@ -25,7 +25,7 @@ var (
 			containerVar,
 			{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
 			{Name: "history", Type: lang.RecordOf(historySchema.Schema)},
-			{Name: "present", Type: lang.Bool, Doc: "a pod of the workload has this container now"},
+			{Name: "present", Type: lang.Bool, Doc: "a running pod of the workload has this container, or, while none runs, one that has finished"},
 			{Name: "pods", Type: lang.Int, Doc: "pods of the workload"},
 			{Name: "mixed", Type: lang.Bool, Doc: "pods of the workload may have different containers, as the heads and workers of a custom kind do: a container that no pod has now may come back"},
 		},

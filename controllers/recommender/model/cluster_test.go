@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -122,6 +123,35 @@ func TestAViewFollowsLabelsAndOutlivesPods(t *testing.T) {
 	c.CollectGarbage(day.Add(8 * 24 * time.Hour))
 	require.Zero(t, c.Aggregates(), "usage expires after eight windows")
 	require.Empty(t, w.View(c.Settings()).Containers)
+}
+
+// TestFinishedPodsKeepNoRemovedContainer: pods that a node evicted or a preemption ended stay as Failed long after a rollout.
+func TestFinishedPodsKeepNoRemovedContainer(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	set := func(pod, container string, active bool) {
+		c.SetPod(PodID{Namespace: "ns", Name: pod}, PodSpec{Labels: map[string]string{"app": "x"}, Containers: []string{container}, Active: active, CPURequest: container == "before"}, day)
+	}
+	present := func() (out []string) {
+		view := w.View(c.Settings())
+		for _, u := range view.Containers {
+			_, has := w.Has(u.Container)
+			require.Equal(t, u.Present, has, u.Container)
+			if u.Present {
+				out = append(out, u.Container)
+			}
+		}
+		require.Equal(t, slices.Contains(out, "before"), view.PodCPU, "requests of the pod count likewise")
+		return out
+	}
+	set("old", "before", true)
+	require.Equal(t, []string{"before"}, present())
+	set("old", "before", false)
+	require.Equal(t, []string{"before"}, present(), "between the runs of a CronJob its pods have all finished")
+	set("new", "after", true)
+	require.Equal(t, []string{"after"}, present())
+	set("new", "after", false)
+	require.Equal(t, []string{"after", "before"}, present())
 }
 
 // TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad: UPSTREAM.md Appendix B 10.

@@ -16,12 +16,50 @@ type group struct {
 	labels     labels.Set
 	aggregates map[string]*Aggregate // by container
 	pods       []*pod
-	running    map[string]int // pods that have a container, by container
-	workloads  []*Workload    // that select these labels, in the order of vpa.order
-
-	podCPU, podMemory int // pods with pod-level requests
+	running    tally       // its pods that have neither succeeded nor failed
+	finished   tally       // its other pods
+	workloads  []*Workload // that select these labels, in the order of vpa.order
 
 	unusedSince time.Time // that Tidy found neither a pod nor a workload; zero = it did
+}
+
+// tally counts pods.
+type tally struct {
+	pods        int
+	containers  map[string]int // pods that have a container, by container
+	cpu, memory int            // pods with requests of their own
+}
+
+// add counts a pod, or, with -1, counts it no longer.
+func (t *tally) add(p *pod, by int) {
+	t.pods += by
+	for _, one := range p.containers {
+		if t.containers == nil {
+			t.containers = map[string]int{}
+		}
+		if t.containers[one.name] += by; t.containers[one.name] == 0 {
+			delete(t.containers, one.name)
+		}
+	}
+	if p.spec.cpu {
+		t.cpu += by
+	}
+	if p.spec.memory {
+		t.memory += by
+	}
+}
+
+// tallyOf counts a running pod apart from one that has finished.
+func (g *group) tallyOf(p *pod) *tally {
+	if p.active {
+		return &g.running
+	}
+	return &g.finished
+}
+
+// has reports whether a pod of the group has a container, even one that has finished.
+func (g *group) has(container string) bool {
+	return g.running.containers[container]+g.finished.containers[container] > 0
 }
 
 // namespace indexes groups and workloads by labels, so that neither is matched with all of the
@@ -63,7 +101,7 @@ func (n *namespace) group(set labels.Set, key string) *group {
 	if g := n.groups[key]; g != nil {
 		return g
 	}
-	g := &group{key: key, labels: set, aggregates: map[string]*Aggregate{}, running: map[string]int{}}
+	g := &group{key: key, labels: set, aggregates: map[string]*Aggregate{}}
 	n.groups[key] = g
 	for k, v := range set {
 		put(n.labeled, label{k, v}, g)

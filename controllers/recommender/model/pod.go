@@ -99,7 +99,7 @@ func (c *Cluster) reconnect(p *pod, one *container, before *group, now time.Time
 func (p *pod) join(g *group) {
 	p.group = g
 	g.pods = append(g.pods, p)
-	g.count(p, 1)
+	g.tallyOf(p).add(p, 1)
 	g.changed()
 }
 
@@ -110,21 +110,6 @@ func (p *pod) leave() {
 	last := len(g.pods) - 1
 	g.pods[i], g.pods[last] = g.pods[last], nil
 	g.pods = g.pods[:last]
-	g.count(p, -1)
+	g.tallyOf(p).add(p, -1)
 	g.changed()
-}
-
-// count adds a pod to the counts of its group, or subtracts it.
-func (g *group) count(p *pod, by int) {
-	for _, one := range p.containers {
-		if g.running[one.name] += by; g.running[one.name] == 0 {
-			delete(g.running, one.name)
-		}
-	}
-	if p.spec.cpu {
-		g.podCPU += by
-	}
-	if p.spec.memory {
-		g.podMemory += by
-	}
 }

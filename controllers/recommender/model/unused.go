@@ -55,12 +55,12 @@ func (g *group) mayBelongTo(workloads []*Workload) bool {
 // boundNames drops the usage of the containers that no pod of the group has, beyond the last
 // maxDeparted: pods of the same labels may have other containers each time.
 func (g *group) boundNames() {
-	if len(g.aggregates)-len(g.running) <= maxDeparted {
+	if len(g.aggregates) <= maxDeparted {
 		return
 	}
 	var departed []string
 	for name := range g.aggregates {
-		if g.running[name] == 0 {
+		if !g.has(name) {
 			departed = append(departed, name)
 		}
 	}

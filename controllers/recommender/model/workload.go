@@ -42,7 +42,7 @@ type Workload struct {
 type Usage struct {
 	Container  string
 	*Aggregate      // read-only
-	Present    bool // some pod of the workload has such a container
+	Present    bool // a running pod of the workload has such a container, or, while none runs, one that has finished
 	Restored   bool // some of it was restored from a checkpoint
 }
 
@@ -50,7 +50,7 @@ type Usage struct {
 type View struct {
 	Containers []Usage // by name
 	Pods       int     // all that match, in any phase but Pending
-	// Some pod has a pod-level request (AEP-7571).
+	// A running pod, or, while none runs, one that has finished, has a pod-level request (AEP-7571).
 	PodCPU, PodMemory bool
 	// Ended names the containers of pods whose usage has expired and that have no sample since.
 	Ended []string
@@ -111,13 +111,18 @@ func (w *Workload) View(s Settings) View {
 	var out View
 	parts := map[string][]*Aggregate{}
 	present := map[string]bool{}
+	tallies := w.tallies()
+	for _, t := range tallies {
+		out.PodCPU = out.PodCPU || t.cpu > 0
+		out.PodMemory = out.PodMemory || t.memory > 0
+		for name := range t.containers {
+			present[name] = true
+		}
+	}
 	for _, g := range w.groups {
 		out.Pods += len(g.pods)
-		out.PodCPU = out.PodCPU || g.podCPU > 0
-		out.PodMemory = out.PodMemory || g.podMemory > 0
 		for name, a := range g.aggregates {
 			parts[name] = append(parts[name], a)
-			present[name] = present[name] || g.running[name] > 0
 		}
 	}
 	for name, a := range w.restored {
@@ -127,21 +132,28 @@ func (w *Workload) View(s Settings) View {
 		restored := w.restored[name]
 		out.Containers = append(out.Containers, Usage{Container: name, Aggregate: merged(s, parts[name]), Present: present[name], Restored: restored != nil && restored.known()})
 	}
-	out.Ended = w.ended(parts)
+	for _, name := range slices.Sorted(maps.Keys(present)) {
+		if parts[name] == nil {
+			out.Ended = append(out.Ended, name)
+		}
+	}
 	return out
 }
 
-// ended names the containers of pods without usage, sorted.
-func (w *Workload) ended(remembered map[string][]*Aggregate) []string {
-	var out []string
+// tallies count the pods that say what the workload's pods are like: those that run, or, while none does, as between the
+// runs of a CronJob, those that have finished. A failed pod from before a rollout does not keep a removed container.
+func (w *Workload) tallies() (out []*tally) {
 	for _, g := range w.groups {
-		for name := range g.running {
-			if remembered[name] == nil && !slices.Contains(out, name) {
-				out = append(out, name)
-			}
+		if g.running.pods > 0 {
+			out = append(out, &g.running)
 		}
 	}
-	slices.Sort(out)
+	if len(out) > 0 {
+		return out
+	}
+	for _, g := range w.groups {
+		out = append(out, &g.finished)
+	}
 	return out
 }
 
@@ -150,7 +162,10 @@ func (w *Workload) ended(remembered map[string][]*Aggregate) []string {
 func (w *Workload) Has(container string) (known, present bool) {
 	for _, g := range w.groups {
 		_, has := g.aggregates[container]
-		known, present = known || has, present || g.running[container] > 0
+		known = known || has
+	}
+	for _, t := range w.tallies() {
+		present = present || t.containers[container] > 0
 	}
 	_, has := w.restored[container]
 	return known || has, present
