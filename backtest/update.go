@@ -95,7 +95,7 @@ func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bo
 			r.note("pods of %s: %v; they are left alone", ownerOf(one.PodState.Pod), verdict.Err)
 		case verdict.Do == facts.DoEvict:
 			r.evict(v, one, g, verdict, now, disrupted)
-		case verdict.Do == facts.DoInPlace:
+		case podupdate.Resizes(verdict.Do):
 			r.resize(v, one, verdict, now)
 			podupdate.CarriedOut(facts.DoInPlace, one.PodState.Pod, &g.Group)
 		}

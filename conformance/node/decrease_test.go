@@ -33,7 +33,7 @@ func belowUsage(t *testing.T, pod *corev1.Pod) {
 	kernelHas(t, pod, "app", 200, 100<<20)
 }
 
-// TestAMemoryLimitBelowUsage, in all update modes. Mode InPlace has two ways out: usage falls, or more is recommended. AEP-8818's
+// TestAMemoryLimitBelowUsage, in all update modes. Mode InPlace has two ways out: usage falls, or more is recommended; CPU waits for neither. AEP-8818's
 // lines "Indefinite Wait for In-Progress Updates" and "Failed Update - Retry Success".
 func TestAMemoryLimitBelowUsage(t *testing.T) {
 	t.Parallel()
@@ -60,6 +60,19 @@ func TestAMemoryLimitBelowUsage(t *testing.T) {
 		now := undisturbed(t, pod, 0)
 		reason, _ := conditionOf(now, corev1.PodResizeInProgress)
 		require.NotEqual(t, corev1.PodReasonError, reason, "the pod has healed")
+	})
+	t.Run("InPlace, and CPU does not wait", func(t *testing.T) {
+		t.Parallel()
+		ns := namespace(t, "below-cpu")
+		pod := holding(t, ns, "web")
+		watch(t, ns, "web", pinned("InPlace", lowers))
+		belowUsage(t, pod)
+		change(t, ns, "web", pinned("InPlace", "{cpu: 40m, memory: 20Mi}"))
+		kernelHas(t, pod, "app", 400, 100<<20)
+		resized(t, ns, "update/resize-cpu-first")
+		order(t, pod, "hold", "bytes", 0)
+		kernelHas(t, pod, "app", 400, 40<<20)
+		undisturbed(t, pod, 0)
 	})
 	t.Run("InPlaceOrRecreate evicts", func(t *testing.T) {
 		t.Parallel()

@@ -141,6 +141,7 @@ var (
 			{Name: DoWait, Doc: "do nothing now, look again next cycle", Classed: true},
 			{Name: DoEvict, Doc: "evict the pod"},
 			{Name: DoInPlace, Doc: "resize the running pod"},
+			{Name: DoInPlaceCPU, Doc: "the same, but memory stays as it is"},
 			{Name: DoRememberInfeasible, Doc: "do nothing, and remember that the resize is infeasible on the node: sets attempt.infeasible", Classed: true},
 			{Name: DoSkipInfeasible, Doc: "do nothing, because the resize would be infeasible on the node; counted, and reported in an event of the pod", Classed: true},
 		},

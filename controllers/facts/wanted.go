@@ -17,8 +17,8 @@ type resizing struct {
 
 // wanted compares the pending resize (the pod's spec) with what would be sent now.
 type wanted struct {
-	requested, wanted          corev1.ResourceList
-	differs, raisesMemoryLimit bool
+	requested, wanted                      corev1.ResourceList
+	differs, raisesMemoryLimit, changesCPU bool
 }
 
 var resizeSchema = lang.Bind("Resize",
@@ -49,6 +49,8 @@ var resizeSchema = lang.Bind("Resize",
 		func(r resizing) (bool, bool) { return r.now != nil && r.now.differs, r.now != nil }),
 	lang.BoolIf("raisesMemoryLimit", "such a resize would raise a memory limit",
 		func(r resizing) (bool, bool) { return r.now != nil && r.now.raisesMemoryLimit, r.now != nil }),
+	lang.BoolIf("changesCPU", "such a resize would ask for other CPU than the node has given",
+		func(r resizing) (bool, bool) { return r.now != nil && r.now.changesCPU, r.now != nil }),
 	lang.IntFrom("replaced", lang.Int, "how many resizes replaced another since the pod last had none under way",
 		func(r resizing) int { return r.Replaced }),
 	lang.IntFrom("replacedAge", lang.IntOf(Duration), "since the cycle of the last one", func(r resizing) time.Duration { return max(r.ReplacedAge, 0) }))
@@ -72,6 +74,9 @@ func wantedNow(pod *corev1.Pod, change PodChange) *wanted {
 	after := PodAfter(pod, change)
 	whole := resourcehelper.PodResourcesOptions{}
 	out := &wanted{requested: resourcehelper.PodRequests(pod, whole), wanted: resourcehelper.PodRequests(after, whole)}
+	given := func(requests, limits corev1.ResourceList, now *corev1.ResourceRequirements) {
+		out.changesCPU = out.changesCPU || altersOne(requests, QuantitiesOf(now.Requests), corev1.ResourceCPU) || altersOne(limits, QuantitiesOf(now.Limits), corev1.ResourceCPU)
+	}
 	compare := func(asked, now *corev1.ResourceRequirements) {
 		out.differs = out.differs || alters(asked.Requests, QuantitiesOf(now.Requests)) || alters(asked.Limits, QuantitiesOf(now.Limits))
 		before, limited := asked.Limits[corev1.ResourceMemory]
@@ -79,9 +84,13 @@ func wantedNow(pod *corev1.Pod, change PodChange) *wanted {
 	}
 	for i := range pod.Spec.Containers {
 		compare(&pod.Spec.Containers[i].Resources, &after.Spec.Containers[i].Resources)
+		requests, limits := CurrentResources(pod, i)
+		given(requests, limits, &after.Spec.Containers[i].Resources)
 	}
 	if level := PodLevel(pod); level != nil {
 		compare(level, after.Spec.Resources)
+		requests, limits, _ := podResourcesOf(pod)
+		given(requests, limits, after.Spec.Resources)
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 )
 
 // allowance is what the limits of a process leave to a cycle that starts now, for all VPAs together.
@@ -37,8 +38,8 @@ func tokens(l *rate.Limiter, now time.Time, within time.Duration) float64 {
 func (a *allowance) take(c *candidate) (later string) {
 	left := &a.evictions
 	disrupts := c.verdict.Do == facts.DoEvict
-	if c.verdict.Do == facts.DoInPlace {
-		left, disrupts = &a.resizes, facts.Restarts(c.request.Pod, c.Change)
+	if podupdate.Resizes(c.verdict.Do) {
+		left, disrupts = &a.resizes, facts.Restarts(c.request.Pod, podupdate.ChangeOf(c.Pod, c.verdict))
 	}
 	switch {
 	case *left < 1:

@@ -18,11 +18,11 @@ import (
 // since, and after a refused resize.
 func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 	r.decideAgain(w, c)
-	if c.verdict.Do == facts.DoInPlace && r.resize(ctx, w, c) {
+	if podupdate.Resizes(c.verdict.Do) && r.resize(ctx, w, c) {
 		r.decide(w, c)
 		r.countRefusal(w, c)
 		r.backOffResizes(w, c)
-		if c.verdict.Do == facts.DoInPlace { // whatever the rules say, one try per cycle
+		if podupdate.Resizes(c.verdict.Do) { // whatever the rules say, one try per cycle
 			c.verdict.Do = facts.DoWait
 		}
 	}
@@ -65,7 +65,8 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		w.postpone(c, postponedByRate)
 		return false
 	}
-	restarts := facts.Restarts(c.request.Pod, c.Change)
+	pod, change := c.request.Pod, podupdate.ChangeOf(c.Pod, c.verdict)
+	restarts := facts.Restarts(pod, change)
 	if restarts && !r.mayDisrupt(w, c) {
 		return false
 	}
@@ -79,9 +80,8 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		c.log().Info("resize rate limit reached; remaining resizes wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
 		return false
 	}
-	pod := c.request.Pod
 	about := "resizing pods of " + c.Owner.String()
-	marked, err := r.Actuator.Resize(ctx, pod, w.vpa, c.Change, c.verdict)
+	marked, err := r.Actuator.Resize(ctx, pod, w.vpa, change, c.verdict)
 	w.sent = w.sent || err == nil || !actuation.Unsent(err)
 	if err == nil {
 		r.record(w, c, c.verdict.Do, c.verdict)
@@ -92,7 +92,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		r.resizes.Replaced(pod.UID, r.now)
 		r.unmarked.Forget(pod.UID)
 		if !marked {
-			r.unmarked.Remember(pod.UID, mark{vpa: w.vpa.Name, change: c.Change}.failed(r.now))
+			r.unmarked.Remember(pod.UID, mark{vpa: w.vpa.Name, change: change}.failed(r.now))
 		}
 		r.infeasible.Forget(pod.UID)
 		r.backOffs.Resizes.Clear(c.Owner, pod.UID)

@@ -52,7 +52,7 @@ func (r *run) record(w *workload, c *candidate, action string, verdict engine.Ve
 	d := answers.Decision{Time: r.now.UTC(), Pod: pod.Name, Action: action, Rule: verdict.Rule, Reason: verdict.Reason, Rules: w.rules.Plan.Digest(),
 		Inputs: decisions.Digest(pod.UID, pod.ResourceVersion, w.vpa.UID, w.vpa.ResourceVersion, c.asked, c.Evictions, c.Resizes, c.Attempt, c.request.ResizeSeen, c.request.NoAdmission)}
 	if verdict.Class != facts.ClassSettled {
-		for _, one := range facts.Alterations(pod, c.Change) {
+		for _, one := range facts.Alterations(pod, podupdate.ChangeOf(c.Pod, verdict)) {
 			d.Changes = append(d.Changes, answers.Change(one).String())
 		}
 	}

@@ -106,6 +106,34 @@ func TestAMemoryLimitBelowUsageIsReplacedByAHigherOne(t *testing.T) {
 	require.Empty(t, w.heard("EvictedByVPA"))
 }
 
+// Regression: in mode InPlace more CPU waited, perhaps forever, for usage of memory to fall.
+func TestCPUDoesNotWaitForAMemoryLimitBelowUsage(t *testing.T) {
+	w := wedged(t)
+	has := func() string {
+		r := w.podNamed("web-01").Spec.Containers[0].Resources
+		return r.Requests.Cpu().String() + "/" + r.Limits.Cpu().String() + " " + r.Requests.Memory().String() + "/" + r.Limits.Memory().String()
+	}
+	completed := func() {
+		pod := w.podNamed("web-01")
+		pod.Status.Conditions, pod.Status.ContainerStatuses[0].Resources = nil, pod.Spec.Containers[0].Resources.DeepCopy()
+		require.NoError(t, w.WithWatch.Status().Update(t.Context(), pod))
+	}
+	w.recommend("web", "150m", "50Mi")
+	bounds(w, "web", amounts("120m", "40Mi"), amounts("200m", "60Mi"))
+	require.Equal(t, []int{0}, w.asks(1))
+	require.Equal(t, "150m/300m 256Mi/512Mi", has(), "memory is what the node has given")
+	require.Contains(t, w.heard("InPlaceResizedByVPA")[1], "(update/resize-cpu-first)")
+	completed()
+
+	require.Equal(t, []int{0}, w.asks(1), "memory is wanted still")
+	require.Equal(t, "150m/300m 50Mi/100Mi", has())
+	w.says("web-01", failed, belowUsage)
+	require.Empty(t, w.asks(90), "it alone has to wait")
+	w.recommend("web", "150m", "45Mi")
+	require.Empty(t, w.asks(90))
+	require.Empty(t, w.heard("EvictedByVPA"))
+}
+
 // The wanted resources are in the pod's spec, the kubelet's answer is in its status: a restart
 // loses neither.
 func TestRestartedUpdaterKnowsPendingResizes(t *testing.T) {
