@@ -172,7 +172,7 @@ func aMemoryLimitBelowUsage(t *testing.T) {
 	kubeletSaysWhy(t, before, corev1.PodResizeInProgress, corev1.PodReasonError,
 		`cannot decrease memory limits: attempting to set container "a" memory limit (104857600) below current usage (150000000)`, time.Minute)
 	u.decided("web", "resize/resize-under-way")
-	recommendNow(t, ns, "web", target("150m", "40Mi"))
+	recommendNow(t, ns, "web", target("100m", "40Mi"))
 	u.cycles(3)
 	require.Equal(t, 1, u.requests.of("resize", "web"), "less is no help")
 
