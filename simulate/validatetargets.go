@@ -63,7 +63,7 @@ func (t *targets) of(v *vpav1.VerticalPodAutoscaler) (out facts.Target) {
 		out.Elsewhere = t.set.Namespaces(kind, of.Name, of.Namespace)
 		return out
 	}
-	labelled, templates := false, 0
+	labelled, selects, templates, whole := false, false, 0, 0
 	for _, w := range same {
 		if version := w.APIVersion(); out.APIVersion == "" || version != w.CurrentVersion() {
 			out.APIVersion = version
@@ -72,14 +72,21 @@ func (t *targets) of(v *vpav1.VerticalPodAutoscaler) (out facts.Target) {
 			out.BackoffLimit = limit
 		}
 		t.setOwner(&out, w)
-		if len(w.Template.Spec.Containers) > 0 && w.Object != nil && !isPartial(w) {
+		containers := w.Template.Spec.Containers
+		partial := isPartial(w)
+		if len(containers) > 0 && w.Object != nil && !partial {
 			templates++
 			labelled = labelled || len(w.Template.Labels) > 0
+		}
+		selects = selects || !partial
+		if len(containers) > 0 && !slices.ContainsFunc(containers, func(c corev1.Container) bool { return c.Image == "" }) {
+			whole++ // a patch seldom names all images
 		}
 		out.Containers = union(out.Containers, w.Template.Spec.Containers)
 		out.InitContainers = union(out.InitContainers, w.Template.Spec.InitContainers)
 	}
 	out.Unlabelled = templates > 0 && !labelled
+	out.Unselected = whole > 0 && !selects
 	return out
 }
 
@@ -116,7 +123,7 @@ func backoffLimit(w *manifests.Workload) *int32 {
 	return nil
 }
 
-// isPartial: API servers require a selector of these, so that it is a patch.
+// isPartial: API servers require a selector of these, so that one without is a patch, or a mistake.
 func isPartial(w *manifests.Workload) bool {
 	switch o := w.Object.(type) {
 	case *appsv1.Deployment:

@@ -73,10 +73,10 @@ func TestWarningsAboutTargetsFromTheirManifests(t *testing.T) {
 		"in a namespace that kustomize sets": {text: vpaOf(deployment, "") + workload("apps/v1", "Deployment", "", app, "")},
 		"in this and in another namespace":   {text: vpaOf(deployment, "") + workload("apps/v1", "Deployment", ", namespace: other", app, "") + workload("apps/v1", "Deployment", shop, app, "")},
 		"a definition without scale": {text: vpaOf(thing, "") + definition(""),
-			want: "vpa-target/has-scale at spec.targetRef: kind Thing has no scale subresource, so its pods cannot be found; name the workload that it creates, or add the subresource to its CustomResourceDefinition"},
+			want: "vpa-target/has-scale at spec.targetRef: kind Thing has no scale subresource, so its pods cannot be found; name the workload that creates the pods, or add the subresource to the CustomResourceDefinition"},
 		"a definition with scale": {text: vpaOf(thing, "") + definition(", subresources: {scale: {}}")},
 		"a kind of Kubernetes' own": {text: vpaOf("{apiVersion: v1, kind: Pod, name: web}", ""),
-			want: "vpa-target/has-scale at spec.targetRef: kind Pod has no scale subresource, so its pods cannot be found; name the workload that owns the pods"},
+			want: "vpa-target/has-scale at spec.targetRef: kind Pod has no scale subresource, so its pods cannot be found; name the workload that creates the pods, or add the subresource to the CustomResourceDefinition"},
 		"owned by a StatefulSet": {text: vpaOf(deployment, "") + workload("apps/v1", "Deployment", shop, app, owned("apps/v1", "StatefulSet")),
 			want: "vpa-target/topmost at spec.targetRef: StatefulSet owner owns the target; a VPA must name the topmost controller, or its pods are left alone"},
 		"owned by something unknown": {text: vpaOf(deployment, "") + workload("apps/v1", "Deployment", shop, app, owned("example.com/v1", "Thing")),
@@ -87,6 +87,10 @@ func TestWarningsAboutTargetsFromTheirManifests(t *testing.T) {
 		"a CronJob without labels": {text: vpaOf("{apiVersion: batch/v1, kind: CronJob, name: web}", ", updatePolicy: {updateMode: Initial}") +
 			"{apiVersion: batch/v1, kind: CronJob, metadata: {name: web, namespace: shop}, spec: {jobTemplate: {spec: {template: {spec: {containers: [" + app + "]}}}}}}",
 			want: "vpa-target/has-labels at spec.targetRef: the pod template of CronJob web has no labels, so its pods cannot be found; give it one, such as app: web"},
+		"a Deployment without selector": {text: vpaOf(deployment, "") + "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {template: {spec: {containers: [{name: app, image: x}]}}}}",
+			want: "vpa-target/has-selector at spec.targetRef: Deployment web has no spec.selector, so its pods cannot be found; add one"},
+		"a patch of a Deployment with one": {text: vpaOf(deployment, "") + workload("apps/v1", "Deployment", shop, app, "") +
+			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {template: {spec: {containers: [{name: app, image: x}]}}}}"},
 		"a patch without labels": {text: vpaOf(deployment, "") + "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {template: {spec: {containers: [" + app + "]}}}}"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -148,7 +148,7 @@ func TestATargetThatCannotBeUsedIsNamed(t *testing.T) {
 			"{apiVersion: batch/v1, kind: CronJob, metadata: {name: report, namespace: shop}, spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: app}]}}}}}}",
 			"the pod template of CronJob shop/report has no labels, so its pods cannot be found; add one to spec.jobTemplate.spec.template.metadata.labels, such as app: report"},
 		"a Pod": {vpa("targetRef: {apiVersion: v1, kind: Pod, name: report}, ") + "{apiVersion: v1, kind: Pod, metadata: {name: report, namespace: shop}}",
-			"kind Pod of v1 has no scale subresource, so the pods of shop/report cannot be found; name the workload that owns the pods"},
+			"kind Pod of v1 has no scale subresource, so the pods of shop/report cannot be found; name the workload that creates the pods, or add the subresource to the CustomResourceDefinition"},
 		"no targetRef": {vpa(""), "targetRef not defined. If this is a v1beta1 object, switch to v1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,6 +15,7 @@ type Target struct {
 	Containers     []string // of its pod template; nil = unknown
 	InitContainers []string
 	Unlabelled     bool     // its pod template has no labels
+	Unselected     bool     // it has no selector, which API servers require, and is no patch
 	BackoffLimit   *int32   // of a Job, or of the Jobs of a CronJob
 	Owner          string   // that controls it, e.g. Deployment web; empty = none, or unknown
 	OwnerScales    *bool    // the owner is well known or has a scale subresource; nil = unknown
@@ -66,6 +67,7 @@ var targetSchema = lang.Bind("Target",
 	lang.RecordsFrom("policies", scopeSchema.Schema, "what the policies of its containers let the VPA set, in the order of containers",
 		func(t namedTarget) []*lang.Record { return t.policies }),
 	lang.BoolFrom("unlabelled", "its pod template has no labels", func(t namedTarget) bool { return t.known.Unlabelled }),
+	lang.BoolFrom("unselected", "it has no selector, which API servers require", func(t namedTarget) bool { return t.known.Unselected }),
 	lang.IntIf("backoffLimit", lang.Int, "of a Job, or of the Jobs of a CronJob", func(t namedTarget) (int32, bool) { return given(t.known.BackoffLimit) }),
 	lang.TextIf("owner", "what controls it, e.g. Deployment web", func(t namedTarget) (string, bool) { return t.known.Owner, t.known.Owner != "" }),
 	lang.BoolIf("ownerScales", "the owner is of a kind of Kubernetes' own, or has a scale subresource", func(t namedTarget) (bool, bool) { return given(t.known.OwnerScales) }),

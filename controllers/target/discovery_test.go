@@ -21,7 +21,7 @@ func TestAKindWithoutScaleIsToldFromAMissingObject(t *testing.T) {
 		want      string
 	}{
 		"its kind has no scale": {resources: map[string][]string{"v1": {"things", "things/status"}, "v2": {"things", "others/scale"}},
-			want: "Cannot read targetRef. Reason: kind Thing of example.com/v1 has no scale subresource, so the pods of ns/t cannot be found; name the workload that it creates, or add the subresource to its CustomResourceDefinition"},
+			want: "Cannot read targetRef. Reason: kind Thing of example.com/v1 has no scale subresource, so the pods of ns/t cannot be found; name the workload that creates the pods, or add the subresource to the CustomResourceDefinition"},
 		"another version has one":        {resources: map[string][]string{"v1": {"things"}, "v2": {"things", "things/scale"}}, want: missing},
 		"a version cannot be discovered": {resources: map[string][]string{"v1": {"things"}}, want: missing},
 	} {
@@ -62,16 +62,6 @@ func TestAKindWithoutScaleIsToldFromAMissingObject(t *testing.T) {
 	}
 }
 
-// TestAKindOfKubernetesOwnWithoutScaleCreatesNoWorkload: the way out was a workload that a Pod creates, or its CustomResourceDefinition.
-func TestAKindOfKubernetesOwnWithoutScaleCreatesNoWorkload(t *testing.T) {
-	for apiVersion, want := range map[string]string{
-		"v1": "name the workload that owns the pods", "apps/v1": "name the workload that owns the pods", "autoscaling/v2": "name the workload that owns the pods",
-		"example.com/v1": "name the workload that it creates, or add the subresource to its CustomResourceDefinition",
-	} {
-		require.Equal(t, want, Key{APIVersion: apiVersion}.toScale(), apiVersion)
-	}
-}
-
 func TestACronJobWithoutLabelsSaysSo(t *testing.T) {
 	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	r := resolver(nil, cron)
@@ -81,6 +71,18 @@ func TestACronJobWithoutLabelsSaysSo(t *testing.T) {
 
 	cron.Spec.JobTemplate.Spec.Template.Labels = map[string]string{"app": "web"}
 	selector, problem := resolver(nil, cron).Selector(t.Context(), v)
+	require.Nil(t, problem)
+	require.Equal(t, "app=web", selector.String())
+}
+
+// TestAReplicationControllerWithoutLabelsSelectsNothing: an empty selector matched every pod, but no API server accepts one.
+func TestAReplicationControllerWithoutLabelsSelectsNothing(t *testing.T) {
+	controller := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
+	_, problem := resolver(nil, controller).Selector(t.Context(), aimedAt("v1", "ReplicationController"))
+	require.Equal(t, &Unsupported{Message: "Cannot read targetRef. Reason: ReplicationController ns/web has no selector; add spec.selector"}, problem)
+
+	controller.Spec.Selector = map[string]string{"app": "web"}
+	selector, problem := resolver(nil, controller).Selector(t.Context(), aimedAt("v1", "ReplicationController"))
 	require.Nil(t, problem)
 	require.Equal(t, "app=web", selector.String())
 }

@@ -43,15 +43,6 @@ func (k Key) builtIn() bool {
 	return false
 }
 
-// toScale is the way out for a kind without a scale subresource. CustomResourceDefinitions have a dot in their group; kinds without one,
-// such as Pod, are Kubernetes' own, and create no workload.
-func (k Key) toScale() string {
-	if !strings.Contains(k.groupKind().Group, ".") {
-		return "name the workload that owns the pods"
-	}
-	return "name the workload that it creates, or add the subresource to its CustomResourceDefinition"
-}
-
 // PodsAlike reports whether all pods of a VPA's target come from one template, as those of the
 // well-known kinds do. Pods of a custom kind may differ in their containers. It is true without a
 // target.
@@ -148,7 +139,10 @@ func podsOf(object client.Object) (matches *metav1.LabelSelector, replicas *int3
 	case *appsv1.StatefulSet:
 		return o.Spec.Selector, cmp.Or(o.Spec.Replicas, &one)
 	case *corev1.ReplicationController:
-		return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}, cmp.Or(o.Spec.Replicas, &one)
+		if len(o.Spec.Selector) > 0 { // by default it is that of the template's labels
+			matches = &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
+		}
+		return matches, cmp.Or(o.Spec.Replicas, &one)
 	case *batchv1.Job:
 		return o.Spec.Selector, nil
 	case *batchv1.CronJob:

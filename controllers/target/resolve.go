@@ -77,8 +77,8 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 	case found && c.selector == nil:
 		return nil, unsupported("Cannot read targetRef. Reason: resource %s/%s has an empty selector for scale sub-resource", key.Namespace, key.Name)
 	case c.scaleless:
-		return nil, unsupported("Cannot read targetRef. Reason: kind %s of %s has no scale subresource, so the pods of %s/%s cannot be found; %s",
-			key.Kind, key.APIVersion, key.Namespace, key.Name, key.toScale())
+		return nil, unsupported("Cannot read targetRef. Reason: kind %s of %s has no scale subresource, so the pods of %s/%s cannot be found; name the workload that creates the pods, or add the subresource to the CustomResourceDefinition",
+			key.Kind, key.APIVersion, key.Namespace, key.Name)
 	case !found:
 		return nil, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %s %s/%s does not exist", key.Kind, key.Namespace, key.Name), Missing: true}
 	}
