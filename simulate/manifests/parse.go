@@ -255,6 +255,9 @@ func objects(o object) ([]Document, []error) {
 	if strings.HasSuffix(d.Kind, "List") && head.Items != nil {
 		return o.items(d, head.Items)
 	}
+	if strings.Contains(d.Name+d.Namespace, "{{") {
+		return nil, []error{fmt.Errorf("%s: not a manifest: %s", o.at, source.TemplateText)}
+	}
 	if err := misnamed(&d); err != nil {
 		return nil, []error{err}
 	}

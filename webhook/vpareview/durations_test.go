@@ -32,6 +32,7 @@ func TestDurationsAreReadAsGoReadsThem(t *testing.T) {
 		answer := Review(rules, Read(object, nil, ""))
 		require.Equal(t, err == nil && d > 0, answer.Allowed(), "%q is %s (%v) to Go: %v", text, d, err, lines(answer.Causes))
 		if !answer.Allowed() {
+			require.Len(t, answer.Causes, 1, "one fault is reported once")
 			continue
 		}
 		accepted++

@@ -132,9 +132,9 @@ func Review(plan *engine.Plan, req Request) Answer {
 		switch {
 		case req.unfit == nil || len(faults) > 0:
 		case req.stillUnfit:
-			out.warnOnce(unreadable("the object", req.unfit))
+			out.Warnings = addOnce(out.Warnings, unreadable("the object", req.unfit))
 		default:
-			out.Causes = append(out.Causes, unreadable("the object", req.unfit)...)
+			out.Causes = addOnce(out.Causes, unreadable("the object", req.unfit))
 		}
 	}
 	if out.Allowed() && req.unfit == nil {
@@ -165,13 +165,14 @@ func (a *Answer) add(violations []engine.Violation) {
 	}
 }
 
-// warnOnce adds warnings, except about fields of which a rule warns already.
-func (a *Answer) warnOnce(warnings []Cause) {
-	for _, w := range warnings {
-		if !slices.ContainsFunc(a.Warnings, func(c Cause) bool { return c.Field != "" && strings.HasPrefix(w.Field, c.Field) }) {
-			a.Warnings = append(a.Warnings, w)
+// addOnce adds causes, except about fields that a cause is about already.
+func addOnce(to, more []Cause) []Cause {
+	for _, m := range more {
+		if !slices.ContainsFunc(to, func(c Cause) bool { return c.Field != "" && strings.HasPrefix(m.Field, c.Field) }) {
+			to = append(to, m)
 		}
 	}
+	return to
 }
 
 // setDefaults patches an allowed object. Defaults that would make it invalid are a mistake in the rules, not in the object: it stays
