@@ -342,7 +342,7 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, controlledValues: RequestsOnly}]}}, status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 50m}}]}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
 			return d.dependsOn(func(name corev1.ResourceName) bool { return r.refusedAsUpstreamHasIt(name) || r.fillsInRequests(name) }) ||
-				d.Resource == corev1.ResourceCPU && r.boostOf(d) != nil && r.hasDefaultCPU() && r.In.limited(corev1.LimitTypeContainer)
+				d.Resource == corev1.ResourceCPU && r.boostOf(d) != nil && (r.hasDefaultCPU() && r.In.limited(corev1.LimitTypeContainer) || r.isBoundedBelowLimitRange(d.Index))
 		},
 		last: true,
 	},

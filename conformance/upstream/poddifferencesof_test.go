@@ -22,6 +22,22 @@ func (r *podResult) hasDefaultCPU() bool {
 	return false
 }
 
+// isBoundedBelowLimitRange reports whether maxAllowed has less CPU for a container than LimitRanges demand. Upstream multiplies that for a
+// boost, after which the pod could not be created again.
+func (r *podResult) isBoundedBelowLimitRange(container int) bool {
+	p := upstreamapi.GetContainerResourcePolicy(r.In.Pod.Spec.Containers[container].Name, r.VPA.Spec.ResourcePolicy)
+	if p == nil {
+		return false
+	}
+	most, bounded := p.MaxAllowed[corev1.ResourceCPU]
+	return bounded && slices.ContainsFunc(r.In.LimitRanges, func(l corev1.LimitRange) bool {
+		return slices.ContainsFunc(l.Spec.Limits, func(item corev1.LimitRangeItem) bool {
+			least, demanded := item.Min[corev1.ResourceCPU]
+			return item.Type == corev1.LimitTypeContainer && demanded && least.Cmp(most) > 0
+		})
+	})
+}
+
 func isBare(r corev1.ResourceRequirements) bool { return len(r.Requests) == 0 && len(r.Limits) == 0 }
 
 // isOff reports whether a policy sets mode Off for a container.

@@ -1,7 +1,9 @@
 package upstream
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 )
 
 // Quantities for pods, LimitRanges and recommendations. They are few and close together, so that
@@ -78,7 +80,7 @@ func (g *generator) spread(spec map[string]any) {
 	whole := spec["resources"].(map[string]any)
 	for _, field := range []string{"requests", "limits"} {
 		if amounts, ok := whole[field].(map[string]any); ok {
-			for name := range amounts {
+			for _, name := range slices.Sorted(maps.Keys(amounts)) {
 				amounts[name] = map[string]any{"cpu": g.pick(list("4", "8", "20"), list("1")), "memory": g.pick(list("8Gi", "16Gi"), list("1Gi"))}[name]
 				if field == "limits" && g.chance(0.5) {
 					amounts[name] = map[string]any{"cpu": "20", "memory": "32Gi"}[name]
