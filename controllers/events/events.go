@@ -30,6 +30,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/controllers/metric"
+	"github.com/celvpa/celvpa/controllers/turns"
 )
 
 const (
@@ -92,7 +93,7 @@ func New(client Client, scheme *runtime.Scheme, controller string, clk clock.Wit
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[*eventsv1.Event](firstRetry, maxRetry)
 	return &Writer{
 		client: client, scheme: scheme, controller: controller, clock: clk, log: log, waiting: map[string]int{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[*eventsv1.Event]{Clock: clk}),
+		queue: turns.NewRateLimitingQueue(limiter, clk, func(event *eventsv1.Event) string { return event.Namespace }),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/turns"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -75,10 +76,14 @@ func (w *Workload) gone(container string) bool {
 
 func (r *Recommender) maintainCheckpoints(ctx context.Context, begin time.Time, existing map[model.WorkloadID]bool) {
 	until := r.until(begin, checkpointShare)
-	if r.crowded {
-		until = r.Clock.Now() // VPAs wait for their first status: the next cycle must not be late
-	} else if timeout := r.Clock.Now().Add(r.Checkpoints.Timeout); timeout.Before(until) {
+	if timeout := r.Clock.Now().Add(r.Checkpoints.Timeout); timeout.Before(until) {
 		until = timeout
+	}
+	if r.crowded && r.yielded < turns.Patience { // VPAs wait for their first status: the next cycle must not be late
+		until = r.Clock.Now()
+		r.yielded++
+	} else {
+		r.yielded = 0
 	}
 	writing, cancel := context.WithTimeout(ctx, until.Sub(r.Clock.Now()))
 	r.writeCheckpoints(writing, until)
@@ -96,12 +101,11 @@ type checkpointWrite struct {
 	stored    stored
 }
 
-// writeCheckpoints writes the history that changed since the last write, of the VPAs that waited
-// longest first.
+// writeCheckpoints writes the history that changed since the last write. Namespaces take turns, and in each the VPAs come first that
+// have waited longest.
 func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 	now := r.Clock.Now()
-	all := r.Workloads()
-	slices.SortStableFunc(all, func(a, b *Workload) int { return a.writtenAt.Compare(b.writtenAt) })
+	due := r.dueCheckpoints(now)
 	work := make(chan checkpointWrite)
 	var done sync.WaitGroup
 	var mu sync.Mutex // what workers note of workloads, and here
@@ -122,30 +126,22 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 			}
 		})
 	}
-	for _, w := range all {
-		if isTrue(w.VPA, vpav1.FetchingHistory) || w.model.Selector() == nil {
-			continue // what is known of a workload without its pods is less than what is stored
+	for _, c := range due {
+		mu.Lock()
+		late := over || ctx.Err() != nil || !r.Clock.Now().Before(until)
+		if late {
+			left++
 		}
-		for _, container := range w.model.Containers() {
-			mu.Lock()
-			due, late := w.outdated(container, now) && !w.gone(container), over || ctx.Err() != nil || !r.Clock.Now().Before(until)
-			if due && late {
-				left++
-			}
-			mu.Unlock()
-			if !due {
-				continue
-			}
-			if late {
-				writesTotal.WithLabelValues("checkpoint", "postponed").Inc()
-				continue
-			}
-			c := checkpointWrite{w: w, container: container}
-			c.stored.revision = w.model.Revision(container)
-			var ok bool
-			if c.status, c.stored.until, ok = w.model.Checkpoint(r.cluster.Settings(), container, now); ok {
-				work <- c
-			}
+		mu.Unlock()
+		if late {
+			writesTotal.WithLabelValues("checkpoint", "postponed").Inc()
+			continue
+		}
+		c.stored.revision = c.w.model.Revision(c.container)
+		var ok bool
+		if c.status, c.stored.until, ok = c.w.model.Checkpoint(r.cluster.Settings(), c.container, now); ok {
+			r.checkpointTurns.Served(c.w.VPA.Namespace)
+			work <- c
 		}
 	}
 	close(work)
@@ -154,6 +150,24 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 	if left > 0 {
 		r.Log.Info("checkpoints postponed to the next cycle by --checkpoints-timeout, --kube-api-qps or the API server", "written", written, "left", left)
 	}
+}
+
+// dueCheckpoints are those to be written, in their turns.
+func (r *Recommender) dueCheckpoints(now time.Time) []checkpointWrite {
+	var due []checkpointWrite
+	for _, w := range r.Workloads() {
+		if isTrue(w.VPA, vpav1.FetchingHistory) || w.model.Selector() == nil {
+			continue // what is known of a workload without its pods is less than what is stored
+		}
+		for _, container := range w.model.Containers() {
+			if w.outdated(container, now) && !w.gone(container) {
+				due = append(due, checkpointWrite{w: w, container: container})
+			}
+		}
+	}
+	slices.SortStableFunc(due, func(a, b checkpointWrite) int { return a.w.writtenAt.Compare(b.w.writtenAt) })
+	turns.Order(&r.checkpointTurns, due, func(c checkpointWrite) (string, int) { return c.w.VPA.Namespace, 0 })
+	return due
 }
 
 // noteCheckpoint records the outcome of a write, and reports whether it ran out of time.

@@ -19,6 +19,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/recommender/usage"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/turns"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 )
@@ -67,7 +68,10 @@ type Recommender struct {
 	ahead     []*vpav1.VerticalPodAutoscalerCheckpoint // from a time to come; see loadAhead
 	loading   atomic.Bool                              // usage from before the start is loading
 	crowded   bool                                     // the last statuses left some VPA without its first
+	yielded   int                                      // consecutive cycles in which checkpoints left their time to first statuses
 	refused   [2][]int                                 // samples that were not accepted in the last cycle, by resource and outcome
+
+	statusTurns, checkpointTurns turns.Turns
 }
 
 // New returns a recommender without history.
@@ -298,7 +302,11 @@ func (r *Recommender) updateVPAs(ctx context.Context, begin time.Time) {
 		return
 	}
 	latency.Time("WriteStatuses", func() {
-		r.writeStatuses(ctx, updates, r.until(begin, statusShare), begin.Add(part(r.Interval, firstShare)))
+		first := firstShare
+		if r.yielded >= turns.Patience {
+			first = checkpointShare
+		}
+		r.writeStatuses(ctx, updates, r.until(begin, statusShare), begin.Add(part(r.Interval, first)))
 	})
 	for _, u := range updates {
 		if u.written {

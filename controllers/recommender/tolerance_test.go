@@ -2,6 +2,8 @@ package recommender
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,4 +167,58 @@ func TestCheckpointsWaitForFirstStatuses(t *testing.T) {
 	c.maintainCheckpoints(t.Context(), time.Now(), nil)
 	require.Equal(t, map[string]int{"a-app": 2}, c.checkpoints())
 	require.Zero(t, waiting())
+}
+
+// TestNamespaceThatCreatesVPAsAllTheTimeDelaysNoOther: 16 and 24 a second, where 20 writes a second are possible.
+func TestNamespaceThatCreatesVPAsAllTheTimeDelaysNoOther(t *testing.T) {
+	for _, perSecond := range []int{16, 24} {
+		t.Run(fmt.Sprint(perSecond), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, workload("victim", "app")...)
+				c.Interval, c.Workers = 5*time.Second, 1
+				for made := range 6 {
+					c.slow = 0
+					for i := range 5 * perSecond {
+						v := workload(fmt.Sprintf("loud%d-%d", made, i))[0].(*vpav1.VerticalPodAutoscaler)
+						v.Namespace = "loud"
+						require.NoError(t, c.api.Create(t.Context(), v))
+					}
+					begin := time.Now()
+					c.slow, c.statuses = 50*time.Millisecond, nil
+					c.cycle("victim app")
+					require.Contains(t, c.statuses, "victim", "cycle %d", made)
+					require.Greater(t, len(c.statuses), 40, "the others are served, too")
+					require.LessOrEqual(t, time.Since(begin), c.Interval, "the next cycle is late")
+					time.Sleep(c.Interval - time.Since(begin))
+				}
+				require.GreaterOrEqual(t, c.checkpoints()["victim-app"], 4, "the victim's checkpoint waited for more than three intervals")
+			})
+		})
+	}
+}
+
+// TestNamespacesTakeTurnsInCheckpoints: each container of a namespace is a turn of it.
+func TestNamespacesTakeTurnsInCheckpoints(t *testing.T) {
+	objects, quiet := append(workload("a", "app", "sidecar"), workload("b", "app")...), workload("q", "app")
+	for _, o := range quiet {
+		o.SetNamespace("quiet")
+	}
+	c := newCluster(t, append(objects, quiet...)...)
+	c.Checkpoints = nil
+	for _, one := range []string{"ns a app", "ns a sidecar", "ns b app", "quiet q app"} {
+		of := strings.Fields(one)
+		c.usage = append(c.usage, model.Sample{Pod: model.PodID{Namespace: of[0], Name: of[1]}, Container: of[2], Resource: model.CPU, Amount: 1000, At: time.Now()})
+	}
+	c.RunOnce(t.Context())
+	order := func() (out []string) {
+		for _, due := range c.dueCheckpoints(time.Now()) {
+			out = append(out, due.w.VPA.Name+"-"+due.container)
+		}
+		return out
+	}
+	require.Equal(t, []string{"a-app", "q-app", "a-sidecar", "b-app"}, order())
+	c.workloads[model.WorkloadID{Namespace: "ns", Name: "a"}].writtenAt = time.Now()
+	require.Equal(t, []string{"b-app", "q-app", "a-app", "a-sidecar"}, order(), "b has waited longer than a")
+	c.checkpointTurns.Served("ns")
+	require.Equal(t, []string{"q-app", "b-app", "a-app", "a-sidecar"}, order())
 }

@@ -1,7 +1,6 @@
 package recommender
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,17 +10,17 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/turns"
 )
 
 // The writes of a cycle end before the next cycle, which starts with those that are left.
 const (
 	statusShare     = 0.5  // of the interval for statuses
-	firstShare      = 1    // of the interval for the first statuses of VPAs; checkpoints wait meanwhile
+	firstShare      = 1.0  // of the interval for the first statuses of VPAs, unless checkpoints have waited for long
 	checkpointShare = 0.75 // of the interval for statuses and checkpoints
 	leastShare      = 0.25 // of the interval that each of them gets, however late the cycle is
 	leastTime       = time.Second
-
-	patience = 3 // intervals after which a waiting status is urgent
 )
 
 // until is the deadline for writes of one kind in a cycle.
@@ -35,23 +34,20 @@ func (r *Recommender) until(begin time.Time, share float64) time.Time {
 
 func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
 
-// writeStatuses writes the statuses that changed: those of VPAs without one first, then urgent ones,
-// then those that waited longest. Those of VPAs without one have more time.
+// writeStatuses writes the statuses that changed. Namespaces take turns. In each of them those come first that have waited for long,
+// then those of VPAs without one, which have more time, then urgent ones, then those that waited longest.
 func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, until, untilFirst time.Time) {
-	long := r.Clock.Now().Add(-patience * r.Interval)
-	for _, u := range updates {
-		u.Urgent = u.Urgent || waitingSince(u).Before(long)
+	long := r.Clock.Now().Add(-turns.Patience * r.Interval)
+	slices.SortStableFunc(updates, func(a, b *Update) int { return waitingSince(a).Compare(waitingSince(b)) })
+	turns.Order(&r.statusTurns, updates, func(u *Update) (string, int) { return u.Workload.VPA.Namespace, u.urgency(long) })
+	if untilFirst.Before(until) {
+		untilFirst = until
 	}
-	slices.SortStableFunc(updates, func(a, b *Update) int {
-		return cmp.Or(-compare(a.First, b.First), -compare(a.Urgent, b.Urgent), waitingSince(a).Compare(waitingSince(b)))
-	})
-	end := func(u *Update) time.Time {
-		if u.First && untilFirst.After(until) {
-			return untilFirst
-		}
-		return until
+	latest := until
+	if slices.ContainsFunc(updates, func(u *Update) bool { return u.First }) {
+		latest = untilFirst
 	}
-	ctx, cancel := context.WithTimeout(ctx, end(updates[0]).Sub(r.Clock.Now()))
+	ctx, cancel := context.WithTimeout(ctx, latest.Sub(r.Clock.Now()))
 	defer cancel()
 	work := make(chan *Update)
 	var done sync.WaitGroup
@@ -65,11 +61,16 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 			}
 		})
 	}
-	for i, u := range updates {
-		if over.Load() || ctx.Err() != nil || !r.Clock.Now().Before(end(u)) {
-			r.postpone(updates[i:])
-			break
+	for _, u := range updates {
+		end := until
+		if u.First {
+			end = untilFirst
 		}
+		if over.Load() || ctx.Err() != nil || !r.Clock.Now().Before(end) {
+			r.postpone(u)
+			continue
+		}
+		r.statusTurns.Served(u.Workload.VPA.Namespace)
 		work <- u
 	}
 	close(work)
@@ -89,15 +90,17 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 	}
 }
 
-// compare orders false before true.
-func compare(a, b bool) int {
+// urgency orders updates, the most urgent first. Those that have waited since before long are.
+func (u *Update) urgency(long time.Time) int {
 	switch {
-	case a == b:
+	case waitingSince(u).Before(long):
 		return 0
-	case a:
+	case u.First:
 		return 1
+	case u.Urgent:
+		return 2
 	}
-	return -1
+	return 3
 }
 
 // waitingSince is when an update was first due; the end of time for new ones.
@@ -108,13 +111,11 @@ func waitingSince(u *Update) time.Time {
 	return u.Workload.waiting
 }
 
-func (r *Recommender) postpone(updates []*Update) {
-	for _, u := range updates {
-		writesTotal.WithLabelValues("status", "postponed").Inc()
-		u.postponed = true
-		if u.Workload.waiting.IsZero() {
-			u.Workload.waiting = r.Clock.Now()
-		}
+func (r *Recommender) postpone(u *Update) {
+	writesTotal.WithLabelValues("status", "postponed").Inc()
+	u.postponed = true
+	if u.Workload.waiting.IsZero() {
+		u.Workload.waiting = r.Clock.Now()
 	}
 }
 
@@ -135,7 +136,7 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 		writesTotal.WithLabelValues("status", "error").Inc()
 		err = fmt.Errorf("writing the status: %w, although the VPA is listed: its CRD may lack the status subresource; install the CRDs with `celvpa crd | kubectl apply --server-side -f -`", err)
 	case ctx.Err() != nil || outOfTime(err):
-		r.postpone([]*Update{u})
+		r.postpone(u)
 		return true
 	default:
 		writesTotal.WithLabelValues("status", "error").Inc()

@@ -1,7 +1,6 @@
 package target
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/controllers/notice"
+	"github.com/celvpa/celvpa/controllers/turns"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -24,8 +24,9 @@ type Selectors struct {
 	Clock    clock.PassiveClock
 	Grace    time.Duration // how long the last good answer is used; 0 = not at all
 
-	mu   sync.Mutex
-	last map[types.UID]*lastSelector
+	mu    sync.Mutex
+	last  map[types.UID]*lastSelector
+	turns turns.Turns // of the look-ups that take the API server
 }
 
 // Answer is the pods that a VPA selects.
@@ -77,7 +78,8 @@ func (s *Selectors) ForAll(ctx context.Context, vpas []*vpav1.VerticalPodAutosca
 			out[i] = s.found(v, selector, problem)
 		}
 	}
-	for _, i := range s.turns(vpas, lacking) {
+	s.inTurn(vpas, lacking)
+	for _, i := range lacking {
 		v := vpas[i]
 		if ctx.Err() != nil || !s.Clock.Now().Before(end) {
 			out[i] = s.before(v)
@@ -86,29 +88,24 @@ func (s *Selectors) ForAll(ctx context.Context, vpas []*vpav1.VerticalPodAutosca
 		out[i] = s.For(ctx, v)
 		s.mu.Lock()
 		s.last[v.UID].asked = s.Clock.Now()
+		s.turns.Served(v.Namespace)
 		s.mu.Unlock()
 	}
 	return out
 }
 
-// turns orders VPAs, named by their index.
-func (s *Selectors) turns(vpas []*vpav1.VerticalPodAutoscaler, of []int) []int {
+// inTurn sorts VPAs, named by their index.
+func (s *Selectors) inTurn(vpas []*vpav1.VerticalPodAutoscaler, of []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	asked, turn, next := map[int]time.Time{}, map[int]int{}, map[string]int{}
+	asked := map[int]time.Time{}
 	for _, i := range of {
 		if last := s.last[vpas[i].UID]; last != nil {
 			asked[i] = last.asked
 		}
 	}
 	slices.SortStableFunc(of, func(a, b int) int { return asked[a].Compare(asked[b]) })
-	for _, i := range of {
-		namespace := vpas[i].Namespace
-		turn[i] = next[namespace]
-		next[namespace]++
-	}
-	slices.SortStableFunc(of, func(a, b int) int { return cmp.Compare(turn[a], turn[b]) })
-	return of
+	turns.Order(&s.turns, of, func(i int) (string, int) { return vpas[i].Namespace, 0 })
 }
 
 // before is the last answer for a VPA whose turn has not come.

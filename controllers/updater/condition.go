@@ -124,13 +124,16 @@ func overlaysInvalid(v *vpav1.VerticalPodAutoscaler, c *candidate) string {
 	return fmt.Sprintf("part of the recommendation is not applied to %s %s, because API servers would refuse its pods: %s", of.Kind, of.Name, strings.Join(c.Change.Left, "; "))
 }
 
-// clearConditions removes the condition from VPAs that no longer change running pods.
+// clearConditions removes the condition from VPAs that no longer change running pods, as long as the cycle has time.
 func (r *run) clearConditions(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, work []*workload) {
 	working := make(map[types.UID]bool, len(work))
 	for _, w := range work {
 		working[w.vpa.UID] = true
 	}
 	for i := range vpas {
+		if ctx.Err() != nil {
+			return
+		}
 		if v := &vpas[i]; !working[v.UID] && r.Namespaces.Serve(v.Namespace) && v.Unreadable() == "" {
 			r.writeCondition(ctx, v, nil, r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
 		}

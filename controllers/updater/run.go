@@ -16,6 +16,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/statuslease"
+	"github.com/celvpa/celvpa/controllers/turns"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -37,8 +38,8 @@ type run struct {
 	evictionsOver, resizesOver atomic.Bool
 }
 
-// RunOnce processes every pod of every VPA once. Its deadline is one interval; the next cycle
-// starts with the VPAs that are left.
+// RunOnce processes every pod of every VPA once. Its deadline is one interval; in the next cycle, those of each namespace
+// that are left come first.
 func (u *Updater) RunOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, u.Interval)
 	defer cancel()
@@ -60,7 +61,6 @@ func (u *Updater) RunOnce(ctx context.Context) {
 		r.forget(vpas.Items, pods)
 		work = r.assign(ctx, vpas.Items, pods)
 		r.restore(work)
-		r.clearConditions(ctx, vpas.Items, work)
 	})
 	latency.Time("AdmissionInit", func() { r.askAdmission(ctx) })
 	if postponed, limit := r.first.next(); postponed > 0 {
@@ -72,6 +72,7 @@ func (u *Updater) RunOnce(ctx context.Context) {
 		r.updateAll(ctx, work)
 	})
 	r.markAgain(ctx, pods)
+	r.clearConditions(ctx, vpas.Items, work)
 	u.tallies.publish(work)
 	postponed := postponedPodsOf(work)
 	u.postponed.Store(&postponed)
@@ -148,20 +149,19 @@ func (r *run) askAdmission(ctx context.Context) {
 	r.Log.Info(message+" (see --admission-controller-status-lease-name and -namespace; --use-admission-controller-status=false turns the check off)", "reason", err.Error())
 }
 
-// updateAll processes VPAs in parallel, starting with the one at r.turn, until all are done or the
-// deadline passes.
+// updateAll processes VPAs in parallel, in their turns, until all are done or the deadline passes.
 func (r *run) updateAll(ctx context.Context, work []*workload) {
-	order := inTurn(work, r.turn)
+	r.inTurn(work)
 	next := make(chan *workload)
 	var workers sync.WaitGroup
-	for range min(max(r.Concurrent, 1), len(order)) {
+	for range min(max(r.Concurrent, 1), len(work)) {
 		workers.Go(func() {
 			for w := range next {
 				r.updateVPA(ctx, w)
 			}
 		})
 	}
-	for _, w := range order {
+	for _, w := range work {
 		if ctx.Err() != nil {
 			break
 		}
@@ -173,35 +173,40 @@ func (r *run) updateAll(ctx context.Context, work []*workload) {
 	}
 	close(next)
 	workers.Wait()
-	// The next cycle starts with a VPA that got nothing in this one. One that was interrupted, or
-	// that used up a rate limit, has had its share; if it were first again, it might take all of
-	// the next cycle, too.
-	r.turn = types.NamespacedName{}
-	waiting, without := 0, false
-	for _, w := range order {
+	r.noteTurns(work)
+}
+
+// noteTurns records which VPAs got nothing. One that was interrupted, or that used up a rate limit, has had its share; if it were
+// first again, it might take all of the next cycle, too.
+func (r *run) noteTurns(work []*workload) {
+	before, left := r.waited, 0
+	r.waited = map[types.UID]int{}
+	for _, w := range work {
+		if w.sent {
+			r.turns.Served(w.vpa.Namespace)
+		}
 		if w.started && !w.late {
 			continue
 		}
-		if waiting == 0 || !without && !w.sent {
-			r.turn = nameOf(w.vpa)
+		left++
+		if !w.sent {
+			r.waited[w.vpa.UID] = before[w.vpa.UID] + 1
 		}
-		without = without || !w.sent
-		waiting++
 	}
-	if waiting > 0 {
-		r.Log.Info("cycle interrupted by its deadline or a rate limit; the next cycle resumes here", "VPAs", waiting, "next", r.turn.String())
+	if left > 0 {
+		r.Log.Info("cycle interrupted by its deadline or a rate limit; the next cycle starts with the VPAs that got nothing", "left", left, "gotNothing", len(r.waited))
 	}
 }
 
-// inTurn sorts workloads by namespace and name, and rotates them so that the first one at or after
-// turn comes first.
-func inTurn(work []*workload, turn types.NamespacedName) []*workload {
-	at := func(w *workload) types.NamespacedName { return nameOf(w.vpa) }
-	compare := func(a, b types.NamespacedName) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	}
-	sorted := slices.Clone(work)
-	slices.SortFunc(sorted, func(a, b *workload) int { return compare(at(a), at(b)) })
-	first, _ := slices.BinarySearchFunc(sorted, turn, func(w *workload, turn types.NamespacedName) int { return compare(at(w), turn) })
-	return slices.Concat(sorted[first:], sorted[:first])
+// inTurn sorts workloads: namespaces take turns, and within each those come first that have waited longest, then by name.
+func (r *run) inTurn(work []*workload) {
+	slices.SortFunc(work, func(a, b *workload) int {
+		return cmp.Or(cmp.Compare(r.waited[b.vpa.UID], r.waited[a.vpa.UID]), strings.Compare(a.vpa.Namespace, b.vpa.Namespace), strings.Compare(a.vpa.Name, b.vpa.Name))
+	})
+	turns.Order(&r.turns, work, func(w *workload) (string, int) {
+		if r.waited[w.vpa.UID] >= turns.Patience {
+			return w.vpa.Namespace, 0
+		}
+		return w.vpa.Namespace, 1
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/turns"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
 	"github.com/celvpa/celvpa/controllers/updater/remembered"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -76,7 +77,8 @@ type Updater struct {
 	postponed  atomic.Pointer[map[types.UID]string] // pods that the last cycle left to the next one, with the reason
 
 	// State of the cycle; cycles do not overlap.
-	turn     types.NamespacedName // the VPA that the next cycle starts with
+	turns    turns.Turns       // of those whose pods took a request
+	waited   map[types.UID]int // consecutive cycles in which a VPA got nothing
 	known    map[types.NamespacedName]bool
 	tallies  tallies
 	restored bool // the first cycle has read back what conditions say

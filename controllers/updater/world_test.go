@@ -40,8 +40,9 @@ func amounts(cpu, memory string) corev1.ResourceList {
 // error.
 type world struct {
 	client.WithWatch
-	t     *testing.T
-	clock *testclock.FakeClock
+	t         *testing.T
+	clock     *testclock.FakeClock
+	namespace string // of what is added
 	*Updater
 
 	mu     sync.Mutex
@@ -71,7 +72,7 @@ func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, vpav1.AddToScheme} { // the fewer the faster
 		require.NoError(t, add(scheme))
 	}
-	w := &world{t: t, clock: testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)), refuse: func(string, string) error { return nil }}
+	w := &world{t: t, namespace: "ns", clock: testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)), refuse: func(string, string) error { return nil }}
 	w.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&vpav1.VerticalPodAutoscaler{}).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, object, of client.Object, _ ...client.SubResourceCreateOption) error {
 			require.Equal(t, "eviction", sub)
@@ -211,11 +212,11 @@ func (w *world) workload(name string, replicas int, mode vpav1.UpdateMode) {
 	w.t.Helper()
 	labels := map[string]string{"app": name}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(replicas)), Selector: selector}}
-	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name + "-rs", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: name, Controller: ptr.To(true)}}},
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(replicas)), Selector: selector}}
+	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name + "-rs", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: name, Controller: ptr.To(true)}}},
 		Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To(int32(replicas)), Selector: selector}}
 	v := &vpav1.VerticalPodAutoscaler{}
-	require.NoError(w.t, json.Unmarshal([]byte(`{"metadata":{"namespace":"ns","name":"`+name+`","uid":"`+name+`-uid"},
+	require.NoError(w.t, json.Unmarshal([]byte(`{"metadata":{"namespace":"`+w.namespace+`","name":"`+name+`","uid":"`+name+`-uid"},
 		"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"`+name+`"},"updatePolicy":{"updateMode":"`+string(mode)+`"}}}`), v))
 	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{
 		ContainerName: "app", Target: amounts("500m", "512Mi"), LowerBound: amounts("400m", "400Mi"), UpperBound: amounts("1", "1Gi")}}}
@@ -233,7 +234,7 @@ func (w *world) pod(workload string, change func(*corev1.Pod)) string {
 	w.t.Helper()
 	w.made++
 	name := fmt.Sprintf("%s-%02d", workload, w.made)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name + "-uid"), Labels: map[string]string{"app": workload}, CreationTimestamp: metav1.NewTime(w.clock.Now()),
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, UID: types.UID(name + "-uid"), Labels: map[string]string{"app": workload}, CreationTimestamp: metav1.NewTime(w.clock.Now()),
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: workload + "-rs", Controller: ptr.To(true)}}}}
 	p.Spec.NodeName = "node"
 	p.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: amounts("100m", "128Mi")}}}

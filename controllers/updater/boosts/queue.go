@@ -17,6 +17,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/turns"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -79,10 +80,10 @@ func boosted(o client.Object) []string {
 
 type podQueue = workqueue.TypedRateLimitingInterface[client.ObjectKey]
 
-// queue returns an empty queue.
+// queue returns an empty queue, in which namespaces take turns.
 func (b *Controller) queue() podQueue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](firstBackOff, longestBackOff)
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[client.ObjectKey]{Clock: b.Clock})
+	return turns.NewRateLimitingQueue(limiter, b.Clock, func(pod client.ObjectKey) string { return pod.Namespace })
 }
 
 // Start works until the context ends.

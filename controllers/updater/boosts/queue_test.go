@@ -165,6 +165,23 @@ func TestPodWithoutAVPAIsRetriedAFewTimes(t *testing.T) {
 	require.Len(t, l.resized, 1)
 }
 
+// TestBoostsOfOneNamespaceDelayNoOther: a thousand pods that start at once are no reason to leave another's boosted for long.
+func TestBoostsOfOneNamespaceDelayNoOther(t *testing.T) {
+	queue := newLab(t, 1).queue()
+	defer queue.ShutDown()
+	for i := range 1000 {
+		queue.Add(client.ObjectKey{Namespace: "loud", Name: fmt.Sprint(i)})
+	}
+	queue.Add(client.ObjectKey{Namespace: "quiet", Name: "p"})
+	var got []string
+	for range 3 {
+		key, _ := queue.Get()
+		got = append(got, key.String())
+		queue.Done(key)
+	}
+	require.Equal(t, []string{"loud/0", "quiet/p", "loud/1"}, got)
+}
+
 func TestChangesOfPodsAndVPAsQueueBoostedPods(t *testing.T) {
 	v := sixty(t)
 	p := webPod(t, "p", 20*time.Second)
