@@ -78,7 +78,8 @@ func (o *explainOptions) addCluster(cmd *cobra.Command, compile compileFunc) {
 // addProcesses adds the flags that say which processes to ask, and the completion of what about.
 func (o *explainOptions) addProcesses(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = o.live.subjects
-	cmd.Flags().StringVar(&o.ask.Namespace, "celvpa-namespace", "", "namespace of celvpa's processes; empty = all that have a Service with label "+inspect.ServiceLabel+"=true")
+	cmd.Flags().StringSliceVar(&o.ask.Namespaces, "celvpa-namespace", nil, "namespaces of celvpa's processes, separated by commas, whose Services with label "+inspect.ServiceLabel+
+		"=true are believed; empty = kube-system and that of the Service in vpa-webhook-config or, if they have none, celvpa-system")
 	cmd.Flags().StringVar(&o.ask.ServiceAccount, "service-account", "", "service account, as NAMESPACE/NAME, whose tokens the processes of its namespace, or of --celvpa-namespace, are asked with; empty = celvpa-explain in their namespace")
 }
 
@@ -91,7 +92,7 @@ func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 		return errors.New("--now is for manifests: name them with -f; what processes answer is about the present")
 	case len(o.files) == 0 && len(o.usage) > 0:
 		return errors.New("--usage is for manifests: name them with -f; in a cluster the recommender answers for its usage")
-	case len(o.files) > 0 && (o.ask.Namespace != "" || o.ask.ServiceAccount != ""):
+	case len(o.files) > 0 && (len(o.ask.Namespaces) > 0 || o.ask.ServiceAccount != ""):
 		return errors.New("-f excludes --celvpa-namespace and --service-account: with manifests, no process is asked")
 	}
 	subject, err := explain.ParseSubject(o.live.overrides.Context.Namespace, args...)

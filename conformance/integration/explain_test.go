@@ -127,7 +127,7 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 		require.NoError(t, err)
 		return result
 	}
-	in := ask.Options{Namespace: system}
+	in := ask.Options{Namespaces: []string{system}}
 	says := func(name string, unknown ...string) {
 		t.Helper()
 		var got *ask.Result
@@ -147,7 +147,7 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	}
 
 	// Each permission that is missing is named, one after the other.
-	require.Contains(t, asks(ask.Options{}, "web").Unknown[0], "this user may not list Services in all namespaces, namespace celvpa-system, namespace celvpa, namespace kube-system: give celvpa's namespace by --celvpa-namespace")
+	require.Contains(t, asks(ask.Options{}, "web").Unknown[0], "this user may not list Services in namespaces kube-system, celvpa-system: give celvpa's namespace by --celvpa-namespace")
 	says("web", "this user may not list Services in namespace it-explain-system: give celvpa's namespace by --celvpa-namespace, and have Role celvpa-explainer bound to this user there")
 	for i, address := range addresses {
 		require.NoError(t, cluster.Publish(t.Context(), system, fmt.Sprint("recommender-", i), inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"}))
@@ -240,7 +240,7 @@ func TestOneProcessExplainsAllItsParts(t *testing.T) {
 	require.NoError(t, one.WaitReady(t.Context()))
 	require.NoError(t, cluster.Publish(t.Context(), ns, "celvpa", inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"}))
 	hang.Eventually(t, "the answer of all parts", func(ctx context.Context) (bool, error) {
-		got, err := ask.VPA(ctx, ask.Options{Config: cluster.Config, Namespace: ns}, ns, "web")
+		got, err := ask.VPA(ctx, ask.Options{Config: cluster.Config, Namespaces: []string{ns}}, ns, "web")
 		if err != nil || len(got.Unknown) > 0 {
 			return false, err
 		}

@@ -31,10 +31,11 @@ const (
 // Options say how to find and to ask the processes.
 type Options struct {
 	Config *rest.Config
-	// Namespace is that of celvpa; empty = all that have a Service with the label.
-	Namespace string
+	// Namespaces are those of celvpa's processes, whose Services with the label are believed; empty = kube-system and the one that
+	// the registration of the webhook names or, if they have none, celvpa-system.
+	Namespaces []string
 	// ServiceAccount, as NAMESPACE/NAME, is the one whose tokens are sent; empty = celvpa-explain in
-	// the namespace of each Service. Its tokens go to no namespace but Namespace, or its own.
+	// the namespace of each Service. Its tokens go to no namespaces but Namespaces, or its own.
 	ServiceAccount string
 }
 
@@ -59,7 +60,7 @@ func VPA(ctx context.Context, o Options, namespace, name string) (*Result, error
 	services, unknown := c.services(ctx)
 	m := &merger{result: &Result{Unknown: unknown}}
 	if len(services) > maxServices {
-		m.unknown("only %d of %d Services with label %s=true are asked: give --celvpa-namespace", maxServices, len(services), inspect.ServiceLabel)
+		m.unknown("only %d of %d Services with label %s are asked: give --celvpa-namespace", maxServices, len(services), label)
 		services = services[:maxServices]
 	}
 	tokens := map[account]token{}

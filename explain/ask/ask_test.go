@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,7 @@ type cluster struct {
 	services  []corev1.Service
 	pods      []corev1.Pod
 	processes map[string]any    // what is said, by the name that is proxied to: an answer, or a refusal
+	webhook   string            // the namespace that its registration names; empty = it is not registered
 	forbidden func(string) bool // paths
 
 	mu   sync.Mutex
@@ -56,6 +58,16 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case c.forbidden != nil && c.forbidden(r.URL.Path):
 		refuse(refusal{code: 403, message: "RBAC"}, metav1.StatusReasonForbidden)
+	case strings.HasSuffix(r.URL.Path, "/vpa-webhook-config") && c.webhook != "":
+		config := admissionregistrationv1.MutatingWebhookConfiguration{TypeMeta: metav1.TypeMeta{Kind: "MutatingWebhookConfiguration", APIVersion: "admissionregistration.k8s.io/v1"}}
+		for _, name := range []string{"mesh.example", "vpa.k8s.io"} {
+			service := &admissionregistrationv1.ServiceReference{Namespace: c.webhook, Name: "vpa-webhook"}
+			if name != "vpa.k8s.io" {
+				service.Namespace = "mesh"
+			}
+			config.Webhooks = append(config.Webhooks, admissionregistrationv1.MutatingWebhook{Name: name, ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: service}})
+		}
+		send(200, config)
 	case strings.HasSuffix(r.URL.Path, "/services"):
 		list := corev1.ServiceList{TypeMeta: metav1.TypeMeta{Kind: "ServiceList", APIVersion: "v1"}}
 		for _, s := range c.services {
@@ -138,6 +150,7 @@ func admission(instance, digest string) answers.Answer {
 // installed is a cluster with all components, with two replicas each.
 func installed() *cluster {
 	return &cluster{
+		webhook:  "sys",
 		services: []corev1.Service{service("sys", "rec"), service("sys", "upd"), service("sys", "adm")},
 		pods: []corev1.Pod{pod("sys", "rec", "rec-1"), pod("sys", "rec", "rec-2"), pod("sys", "upd", "upd-1"), pod("sys", "upd", "upd-2"),
 			pod("sys", "adm", "adm-2"), pod("sys", "adm", "adm-1")},
@@ -158,18 +171,20 @@ func TestThoseThatLeadAndAllOfAdmissionAnswer(t *testing.T) {
 	require.Equal(t, "adm-1", got.Admission[0].Instance)
 	require.Empty(t, got.Unknown)
 	require.Empty(t, got.Differences)
-	require.Len(t, c.seen, 1+1+3+6, "Services, a token, the pods of each, and each process")
+	require.Len(t, c.seen, 1+3+1+3+6, "the registration of the webhook, Services there, in kube-system and elsewhere, a token, the pods of each, and each process")
 }
 
+const install = "install the chart with explain.enabled=true, or run the components with --explain-address behind such a Service; if celvpa is in another namespace, give it by --celvpa-namespace"
+
 func TestWhatCannotBeAsked(t *testing.T) {
-	const where = "this user may not list Services in all namespaces, namespace celvpa-system, namespace celvpa, namespace kube-system"
+	const where = "this user may not list Services in namespaces kube-system, sys, celvpa-system"
 	for _, one := range []struct {
 		name    string
 		change  func(*cluster)
 		unknown []string
 	}{
 		{"nothing is installed", func(c *cluster) { c.services = nil },
-			[]string{"celvpa's processes: no Service with label celvpa.dev/explain=true in this cluster leads to one: install the chart with explain.enabled=true, or run the components with --explain-address behind such a Service"}},
+			[]string{"celvpa's processes: no Service with label celvpa.dev/explain=true in namespaces kube-system, sys, celvpa-system leads to one: " + install}},
 		{"no permission for Services", func(c *cluster) { c.forbidden = func(path string) bool { return strings.HasSuffix(path, "/services") } },
 			[]string{"celvpa's processes: " + where + ": give celvpa's namespace by --celvpa-namespace, and have Role celvpa-explainer bound to this user there"}},
 		{"no permission for tokens", func(c *cluster) { c.forbidden = func(path string) bool { return strings.HasSuffix(path, "/token") } },
@@ -230,27 +245,13 @@ func TestProcessesThatContradictEachOther(t *testing.T) {
 
 func TestAProcessOfAllComponents(t *testing.T) {
 	all := answers.Answer{Recommender: recommender("host", true, true, "d").Recommender, Updater: updater("host", true, "d").Updater, Admission: admission("host", "d").Admission}
-	c := &cluster{services: []corev1.Service{service("sys", "all")}, pods: []corev1.Pod{pod("sys", "all", "host")}, processes: map[string]any{at("sys", "host"): all}}
+	c := &cluster{webhook: "sys", services: []corev1.Service{service("sys", "all")}, pods: []corev1.Pod{pod("sys", "all", "host")}, processes: map[string]any{at("sys", "host"): all}}
 	got := c.asks(t, Options{})
 	require.Empty(t, got.Unknown)
 	require.NotNil(t, got.Recommender)
 	require.NotNil(t, got.Updater)
 	require.Len(t, got.Admission, 1)
-	require.Len(t, c.seen, 4)
-}
-
-func TestNamespacesThatMayBeListed(t *testing.T) {
-	c := installed()
-	for i := range c.services {
-		c.services[i].Namespace = "kube-system"
-	}
-	c.pods = nil
-	c.forbidden = func(path string) bool {
-		return path == "/api/v1/services" || path == "/api/v1/namespaces/celvpa/services"
-	}
-	require.Len(t, c.asks(t, Options{}).Unknown, 3, "found in kube-system")
-	require.Equal(t, []string{"celvpa's processes: no Service with label celvpa.dev/explain=true in namespace other leads to one: install the chart with explain.enabled=true, or run the components with --explain-address behind such a Service"},
-		c.asks(t, Options{Namespace: "other"}).Unknown)
+	require.Len(t, c.seen, 1+3+1+1+1)
 }
 
 // TestAnAccountOfOnesOwnIsForItsNamespace: a stranger with a Service of that label must not get its token.
@@ -262,7 +263,7 @@ func TestAnAccountOfOnesOwnIsForItsNamespace(t *testing.T) {
 		require.NotContains(t, seen, "/proxy")
 	}
 	c.processes = map[string]any{"sys https:rec-1:9950 Bearer of team/me": recommender("rec-1", true, true, "d")}
-	require.Equal(t, "rec-1", c.asks(t, Options{ServiceAccount: "team/me", Namespace: "sys"}).Recommender.Instance)
+	require.Equal(t, "rec-1", c.asks(t, Options{ServiceAccount: "team/me", Namespaces: []string{"sys"}}).Recommender.Instance)
 
 	_, err := VPA(t.Context(), Options{Config: &rest.Config{}, ServiceAccount: "me"}, "shop", "web")
 	require.EqualError(t, err, `--service-account is "me"; give NAMESPACE/NAME`)

@@ -24,8 +24,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/inspect"
 )
 
-// usualNamespaces are those that celvpa is installed in. They are tried if not all may be listed.
-var usualNamespaces = []string{"celvpa-system", "celvpa", "kube-system"}
+// usualNamespace is the one that the docs install celvpa into.
+const usualNamespace = "celvpa-system"
 
 // role is the Role of the chart with what a user needs in celvpa's namespace.
 const role = "celvpa-explainer"
@@ -33,19 +33,22 @@ const role = "celvpa-explainer"
 // restClient asks the API server. It knows objects of the core group only.
 type restClient struct {
 	*rest.RESTClient
-	namespace string
-	own       account // whose tokens are sent; zero = that of each namespace
+	namespaces []string // of celvpa, as the user says; nil = see trusted
+	own        account  // whose tokens are sent; zero = that of each namespace
 }
 
 func newClient(o Options) (*restClient, error) {
-	c := &restClient{namespace: o.Namespace}
+	c := &restClient{namespaces: o.Namespaces}
+	if slices.Contains(o.Namespaces, "") {
+		return nil, errors.New("--celvpa-namespace has an empty name; give the namespaces of celvpa's processes, separated by commas")
+	}
 	if o.ServiceAccount != "" {
 		var err error
 		if c.own, err = parseAccount(o.ServiceAccount); err != nil {
 			return nil, err
 		}
-		if c.namespace == "" {
-			c.namespace = c.own.namespace // no stranger gets its token
+		if len(c.namespaces) == 0 {
+			c.namespaces = []string{c.own.namespace} // no stranger gets its token
 		}
 	}
 	config := rest.CopyConfig(o.Config)
@@ -66,40 +69,16 @@ func (c *restClient) account(namespace string) account {
 	return account{namespace: namespace, name: inspect.ServiceAccount}
 }
 
-// services finds those that lead to an endpoint, by namespace and name.
-func (c *restClient) services(ctx context.Context) (found []corev1.Service, unknown []string) {
-	label := inspect.ServiceLabel + "=true"
-	namespaces := []string{c.namespace} // empty = all
-	var refused []string
-	for i := 0; i < len(namespaces); i++ {
-		var list corev1.ServiceList
-		err := c.list(ctx, "services", namespaces[i], label, &list)
-		switch {
-		case apierrors.IsForbidden(err) && namespaces[i] == "":
-			namespaces = append(namespaces, usualNamespaces...)
-			refused = append(refused, "all namespaces")
-		case apierrors.IsForbidden(err):
-			refused = append(refused, "namespace "+namespaces[i])
-		case err != nil:
-			return nil, []string{fmt.Sprintf("celvpa's processes: listing the Services with label %s: %v", label, shorter(err))}
-		}
-		found = append(found, list.Items...)
-	}
-	slices.SortFunc(found, func(a, b corev1.Service) int { return strings.Compare(serviceName(&a), serviceName(&b)) })
-	switch {
-	case len(found) > 0:
-	case len(refused) > 0:
-		unknown = append(unknown, fmt.Sprintf("celvpa's processes: this user may not list Services in %s: give celvpa's namespace by --celvpa-namespace, and have Role %s bound to this user there",
-			strings.Join(refused, ", "), role))
-	default:
-		where := "this cluster"
-		if c.namespace != "" {
-			where = "namespace " + c.namespace
-		}
-		unknown = append(unknown, fmt.Sprintf("celvpa's processes: no Service with label %s in %s leads to one: install the chart with explain.enabled=true, or run the components with --explain-address behind such a Service",
-			label, where))
-	}
-	return found, unknown
+// list lists objects in one namespace.
+func (c *restClient) list(ctx context.Context, resource, namespace, selector string, into runtime.Object) error {
+	return c.listPage(ctx, resource, namespace, &metav1.ListOptions{LabelSelector: selector}, into)
+}
+
+// listPage lists objects; an empty namespace stands for all.
+func (c *restClient) listPage(ctx context.Context, resource, namespace string, page *metav1.ListOptions, into runtime.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return c.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(page, scheme.ParameterCodec).Do(ctx).Into(into)
 }
 
 // pods are the running ones that a Service selects, ready ones first, by name.
@@ -128,13 +107,6 @@ func (c *restClient) pods(ctx context.Context, s *corev1.Service) ([]corev1.Pod,
 		return strings.Compare(a.Name, b.Name)
 	})
 	return running, ""
-}
-
-func (c *restClient) list(ctx context.Context, resource, namespace, selector string, into runtime.Object) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return c.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).
-		VersionedParams(&metav1.ListOptions{LabelSelector: selector}, scheme.ParameterCodec).Do(ctx).Into(into)
 }
 
 // token is one of a ServiceAccount, or why there is none.

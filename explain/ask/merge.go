@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/celvpa/celvpa/controllers/answers"
-	"github.com/celvpa/celvpa/controllers/inspect"
 )
 
 // merger makes one result of all replies.
@@ -112,7 +111,7 @@ func (m *merger) finish(installed bool) {
 		case slices.Contains(m.waiting, component):
 			m.unknown("%s: none of its replicas leads; ask again once one does", component)
 		case installed && !m.failed:
-			r.Unknown = append(r.Unknown, fmt.Sprintf("%s: no Service with label %s=true leads to one: install it with explain.enabled=true, or run it with --explain-address behind such a Service", component, inspect.ServiceLabel))
+			r.Unknown = append(r.Unknown, fmt.Sprintf("%s: no Service with label %s leads to one: install it with explain.enabled=true, or run it with --explain-address behind such a Service", component, label))
 		}
 	}
 	if r.Recommender != nil {
