@@ -14,7 +14,7 @@ import (
 // ofManifests is a cluster of manifests, by the shipped rules.
 func ofManifests(t *testing.T, text string) *Cluster {
 	t.Helper()
-	set, err := manifests.ReadFrom(strings.NewReader(text), "x")
+	set, err := manifests.Read([]string{manifests.Stdin}, strings.NewReader(text))
 	require.NoError(t, err)
 	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)

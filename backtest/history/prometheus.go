@@ -23,36 +23,6 @@ type Prometheus struct {
 	// Waiting receives at once why the server is asked again, and after how long; nil = the sink has a
 	// note of it.
 	Waiting func(text string)
-
-	missing [2]time.Time // the first time of which usage did not come, or not all, by resource
-	part    bool         // a part of the usage of some time came
-}
-
-// Lacks says, once Read has ended, whether usage is missing, from when on, and whether any came.
-func (p *Prometheus) Lacks() (lacks bool, from time.Time, any bool) {
-	from = p.missing[model.CPU]
-	if memory := p.missing[model.Memory]; memory.Before(from) {
-		from = memory
-	}
-	return !from.After(p.To.Truncate(time.Duration(p.History.Resolution))), from, p.part || from.After(p.begin())
-}
-
-func (p *Prometheus) begin() time.Time {
-	if p.From.IsZero() {
-		return p.To.Add(-time.Duration(p.History.Length))
-	}
-	return p.From
-}
-
-// came notes that a piece is there.
-func (p *Prometheus) came(piece *history.Piece) {
-	if piece.Partial {
-		p.part = p.part || len(piece.Usage) > 0
-		return
-	}
-	if !piece.From.After(p.missing[piece.Resource]) {
-		p.missing[piece.Resource] = piece.To.Add(time.Duration(p.History.Resolution))
-	}
 }
 
 // kinds are the kinds of usage by resource.
@@ -70,8 +40,10 @@ func (p *Prometheus) Read(ctx context.Context, to Sink) error {
 	if err != nil {
 		return err
 	}
-	begin := p.begin()
-	p.missing, p.part = [2]time.Time{begin, begin}, false
+	begin := p.From
+	if begin.IsZero() {
+		begin = p.To.Add(-time.Duration(p.History.Length))
+	}
 	total := int64(p.To.Sub(begin) / time.Second)
 	watch := history.Watcher{
 		Waiting: func(d time.Duration, cause string) {
@@ -94,7 +66,6 @@ func (p *Prometheus) Read(ctx context.Context, to Sink) error {
 				return errStore{err}
 			}
 		}
-		p.came(piece)
 		if piece.Resource == model.Memory { // the second of a part of the time
 			to.Progress(min(total, int64(piece.To.Sub(begin)/time.Second)), total)
 		}

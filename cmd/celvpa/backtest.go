@@ -12,7 +12,6 @@ import (
 	"github.com/celvpa/celvpa/backtest"
 	"github.com/celvpa/celvpa/backtest/history"
 	backtestpage "github.com/celvpa/celvpa/backtest/page"
-	"github.com/celvpa/celvpa/backtest/snapshot"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
@@ -47,9 +46,8 @@ Without -f it reads the objects of a cluster, as kubectl does: those in the name
 --kubeconfig, --context, -n, -A and --as say. It only gets and lists. Recommendations in the manifests do not count.
 
 SOURCE is a file as celvpa recommend --usage reads it: CSV, Prometheus's JSON answer to a range query, or an export of
-VictoriaMetrics, compressed or not; - is standard input. A file may be larger than memory. SOURCE may also be what celvpa snapshot wrote, whose objects -f then
-replaces and adds to, or the URL of a Prometheus, a Thanos or a Mimir. Which usage belongs to which workload is decided as by
-celvpa recommend.
+VictoriaMetrics, compressed or not; - is standard input. A file may be larger than memory. SOURCE may also be the URL of a
+Prometheus, a Thanos or a Mimir. Which usage belongs to which workload is decided as by celvpa recommend.
 
 These policies run beside each other:
   manifest   requests and limits stay as the manifests have them
@@ -200,18 +198,10 @@ func (o *backtestOptions) when() string {
 	return ""
 }
 
-// objects reads the manifests, which replace and add to those of a snapshot, or else a cluster.
+// objects reads the manifests, or else a cluster.
 func (o *backtestOptions) objects(cmd *cobra.Command) (*manifests.Set, error) {
-	kept, unread := o.history.objects()
 	if len(o.files) > 0 {
-		set, err := o.readFiles(cmd)
-		if kept != nil {
-			set = snapshot.Over(kept, set)
-		}
-		return set, faults.Join(unread, err)
-	}
-	if kept != nil {
-		return kept, unread
+		return o.readFiles(cmd)
 	}
 	set, notes, err := o.live.read(cmd.Context())
 	printNotes(cmd, notes)

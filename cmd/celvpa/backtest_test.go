@@ -109,7 +109,7 @@ func TestBacktestsThatCannotRun(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no history":                    {[]string{"-f", backtestObjects}, "--history says where usage comes from: name a file, a snapshot, or the URL of a Prometheus"},
+		"no history":                    {[]string{"-f", backtestObjects}, "--history says where usage comes from: name a file, or the URL of a Prometheus"},
 		"a missing file":                {[]string{"-f", backtestObjects, "--history", "missing.csv"}, "cannot read usage from missing.csv: no such file or directory\nthe history is empty: nothing was replayed"},
 		"usage of others":               {[]string{"-f", backtestObjects, "--history", file("others.csv", "2026-01-01T00:00:00Z,web,p,app,cpu,1\n")}, "no usage belongs to a workload of the manifests: nothing was replayed; name the workloads with -f"},
 		"a form that there is not":      {[]string{"-f", backtestObjects, "--history", backtestHistory, "-o", "xml"}, `--output is "xml"; use `},

@@ -74,8 +74,8 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cmd.Root().ResetCommands() // the flags of the others take half a megabyte
-		// Components have something to put in order when they are stopped, and so has celvpa snapshot; all other commands end on
-		// the first signal. The second one ends these, too.
+		// Components have something to put in order when they are stopped; all other commands end on the first signal. The second
+		// one ends these, too.
 		ctx, usual := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer usual()
 		context.AfterFunc(ctx, usual)

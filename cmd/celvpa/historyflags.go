@@ -12,10 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/backtest/history"
-	"github.com/celvpa/celvpa/backtest/snapshot"
 	prometheus "github.com/celvpa/celvpa/controllers/recommender/history"
-	"github.com/celvpa/celvpa/engine/faults"
-	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
@@ -30,7 +27,7 @@ type historyFlags struct {
 
 func (h *historyFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&h.from, "history", nil, "where usage comes from: a file as for celvpa recommend --usage, - for standard input, a snapshot,\nor the URL of a Prometheus, a Thanos or a Mimir; can be repeated")
+	f.StringArrayVar(&h.from, "history", nil, "where usage comes from: a file as for celvpa recommend --usage, - for standard input,\nor the URL of a Prometheus, a Thanos or a Mimir; can be repeated")
 	h.ofServer = pflag.NewFlagSet("history", pflag.ContinueOnError)
 	prometheus.AddReadFlags(h.ofServer, &h.server, "history")
 	h.ofServer.StringVar(&h.begin, "history-begin", "", "where the history begins that is read from a URL, in place of --history-length, in RFC 3339 or seconds since 1970")
@@ -41,34 +38,6 @@ func (h *historyFlags) add(cmd *cobra.Command) {
 // isServer says that a history is read from a server, and not from a file.
 func isServer(from string) bool {
 	return strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://")
-}
-
-// openSnapshot opens a file of --history if it is a snapshot.
-func openSnapshot(from string) (*snapshot.File, bool, error) {
-	if from == usagefile.Stdin {
-		return nil, false, nil
-	}
-	return snapshot.Open(from)
-}
-
-// objects are those of the snapshots that --history names; nil if it names none.
-func (h *historyFlags) objects() (*manifests.Set, error) {
-	var out *manifests.Set
-	var errs []error
-	for _, from := range h.from {
-		if isServer(from) {
-			continue
-		}
-		if f, is, err := openSnapshot(from); err == nil && is { // sources has said what is wrong
-			set, err := f.Manifests()
-			errs = append(errs, err)
-			if out == nil {
-				out = &manifests.Set{}
-			}
-			out = snapshot.Over(out, set)
-		}
-	}
-	return out, faults.Join(errs...)
 }
 
 // times are the ends of a part of the time; zero = open.
@@ -119,11 +88,11 @@ func (h *historyFlags) served(now time.Time, wanted times) (times, error) {
 	return out, nil
 }
 
-// sources are what --history names: snapshots and files before servers, each in their order. now is
-// the time of day. Servers are asked for what is wanted only; display shows why one has to be waited for.
+// sources are what --history names: files before servers, each in their order. now is the time of day. Servers are asked for what is wanted
+// only; display shows why one has to be waited for.
 func (h *historyFlags) sources(cmd *cobra.Command, now time.Time, wanted times, display *progress) ([]history.Source, error) {
 	if len(h.from) == 0 {
-		return nil, fmt.Errorf("--history says where usage comes from: name a file, a snapshot, or the URL of a Prometheus")
+		return nil, fmt.Errorf("--history says where usage comes from: name a file, or the URL of a Prometheus")
 	}
 	var served times
 	if slices.ContainsFunc(h.from, isServer) {
@@ -146,15 +115,7 @@ func (h *historyFlags) sources(cmd *cobra.Command, now time.Time, wanted times, 
 	var files []string
 	for _, from := range h.from {
 		if !isServer(from) {
-			f, is, err := openSnapshot(from)
-			switch {
-			case err != nil:
-				return nil, err
-			case is:
-				out = append(out, f)
-			default:
-				files = append(files, from)
-			}
+			files = append(files, from)
 			continue
 		}
 		config := h.server

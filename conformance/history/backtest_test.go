@@ -1,13 +1,10 @@
 package history
 
 import (
-	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,10 +15,8 @@ import (
 	"k8s.io/utils/clock"
 
 	source "github.com/celvpa/celvpa/backtest/history"
-	"github.com/celvpa/celvpa/backtest/snapshot"
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/recommender/history"
-	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // TestBacktestsReadARealPrometheus reads days of usage in pieces, from a Prometheus and through a
@@ -103,34 +98,4 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 	memoryOf, err := store.Read(1, nil)
 	require.NoError(t, err)
 	require.Len(t, memoryOf, steps/3+1)
-
-	// A snapshot of it has the same points.
-	var c history.Config
-	history.AddReadFlags(pflag.NewFlagSet("", pflag.ContinueOnError), &c, "history")
-	c.Address = p.Address
-	require.NoError(t, c.Matchers.Set("cluster=a"))
-	require.NoError(t, c.Length.Set("3d"))
-	require.NoError(t, c.Resolution.Set("15m"))
-	set, err := manifests.ReadFrom(strings.NewReader("{apiVersion: v1, kind: LimitRange, metadata: {name: a}}"), "x")
-	require.NoError(t, err)
-	var out bytes.Buffer
-	_, complete, err := snapshot.Write(t.Context(), &out, set, []source.Source{&source.Prometheus{History: c, To: now, Clock: clock.RealClock{}}}, snapshot.Options{})
-	require.NoError(t, err)
-	require.True(t, complete)
-	path := filepath.Join(t.TempDir(), "snapshot.tar.gz")
-	require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))
-	file, is, err := snapshot.Open(path)
-	require.NoError(t, err)
-	require.True(t, is)
-	again := source.NewStore(source.DefaultMemory, t.TempDir(), nil)
-	t.Cleanup(func() { _ = again.Close() })
-	require.NoError(t, file.Read(t.Context(), again))
-	require.NoError(t, again.Seal())
-	for i := range again.Spans() {
-		got, err := again.Read(i, nil)
-		require.NoError(t, err)
-		want, err := store.Read(i, nil)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
 }

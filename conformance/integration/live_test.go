@@ -42,8 +42,7 @@ func TestOfflineCommandsReadTheCluster(t *testing.T) {
 	require.Regexp(t, `in all namespaces: .*; grant list on verticalpodautoscalers\.autoscaling\.k8s\.io, or read one namespace with -n`, everywhere.stderr)
 }
 
-// TestABacktestReadsTheCluster: its answer is that of the same objects in a file, and so is that of a
-// snapshot of the cluster.
+// TestABacktestReadsTheCluster: its answer is that of the same objects in a file.
 func TestABacktestReadsTheCluster(t *testing.T) {
 	ns := namespace(t, "it-backtest")
 	create(t, deployment(t, ns, "shop", 2, small))
@@ -71,11 +70,6 @@ func TestABacktestReadsTheCluster(t *testing.T) {
 	require.Contains(t, of, `"vpa": "shop"`)
 	require.Contains(t, of, `"type": "Evicted"`)
 	require.Equal(t, answer("-f", manifestsOf(t, ns), "--history="+usage), of)
-
-	snapshot := filepath.Join(t.TempDir(), "cluster.tar.gz")
-	ended := runToEnd(append([]string{"snapshot", "--to=" + snapshot}, at...)...)
-	require.Zero(t, ended.code, ended.stderr)
-	require.Equal(t, of, answer("--history="+snapshot))
 
 	refused := runToEnd(append([]string{"backtest", "--as=nobody"}, at...)...)
 	require.Equal(t, 2, refused.code)

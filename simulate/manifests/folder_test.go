@@ -88,11 +88,11 @@ func TestPatternsThatMatchNothingAreRefused(t *testing.T) {
 }
 
 func TestKindsWithoutScaleAreKnownFromTheirDefinition(t *testing.T) {
-	set, err := ReadFrom(strings.NewReader(`
+	set, err := Read([]string{Stdin}, strings.NewReader(`
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: a}, spec: {group: example.com, names: {kind: Bare}, versions: [{name: v1, served: true}, {name: v0, served: false, subresources: {scale: {}}}]}}
 ---
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: b}, spec: {group: example.com, names: {kind: Scaled}, versions: [{name: v1, served: true}, {name: v2, served: true, subresources: {scale: {specReplicasPath: .spec.replicas}}}]}}
-`), "x")
+`))
 	require.NoError(t, err)
 	for kind, want := range map[string][2]bool{
 		"Bare.example.com": {false, true}, "Scaled.example.com": {true, true}, "Other.example.com": {false, false},
@@ -104,19 +104,19 @@ func TestKindsWithoutScaleAreKnownFromTheirDefinition(t *testing.T) {
 }
 
 func TestWorkloadsInOldVersionsAreNamedAndCount(t *testing.T) {
-	set, err := ReadFrom(strings.NewReader("{apiVersion: extensions/v1beta1, kind: Deployment, metadata: {name: web}}\n---\n{apiVersion: batch/v1beta1, kind: CronJob, metadata: {name: c}}\n"), "x")
+	set, err := Read([]string{Stdin}, strings.NewReader("{apiVersion: extensions/v1beta1, kind: Deployment, metadata: {name: web}}\n---\n{apiVersion: batch/v1beta1, kind: CronJob, metadata: {name: c}}\n"))
 	require.NoError(t, err)
 	found, err := set.Workloads()
-	require.EqualError(t, err, "x:3: CronJob default/c has apiVersion batch/v1beta1; write batch/v1\nx:1: Deployment default/web has apiVersion extensions/v1beta1; write apps/v1")
+	require.EqualError(t, err, "standard input:3: CronJob default/c has apiVersion batch/v1beta1; write batch/v1\nstandard input:1: Deployment default/web has apiVersion extensions/v1beta1; write apps/v1")
 	require.Len(t, found, 2)
 }
 
 func TestScaledObjectsAreTheHPAsOfKEDA(t *testing.T) {
-	set, err := ReadFrom(strings.NewReader(`
+	set, err := Read([]string{Stdin}, strings.NewReader(`
 {apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: a}, spec: {scaleTargetRef: {name: web}, triggers: [{type: cpu, metricType: AverageValue, metadata: {containerName: app}}, {type: memory, metadata: {type: Utilization}}, {type: kafka}]}}
 ---
 {apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: b}, spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}, triggers: [{type: cron}]}}
-`), "x")
+`))
 	require.NoError(t, err)
 	hpas, err := set.HPAs()
 	require.NoError(t, err)

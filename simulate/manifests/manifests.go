@@ -67,12 +67,9 @@ func (d *Document) Group() string {
 // Key returns namespace/name.
 func (d *Document) Key() string { return d.Namespace + "/" + d.Name }
 
-// ClusterScoped: objects of its kind are in no namespace.
-func (d *Document) ClusterScoped() bool { return clusterScoped[d.groupKind()] }
-
 // String returns e.g. VerticalPodAutoscaler web/shop.
 func (d *Document) String() string {
-	if d.ClusterScoped() {
+	if clusterScoped[d.groupKind()] {
 		return d.Kind + " " + d.Name
 	}
 	return d.Kind + " " + d.Key()
@@ -180,13 +177,6 @@ func (f Files) Read(stdin io.Reader) (*Set, error) {
 
 // Read is Files.Read of paths.
 func Read(paths []string, stdin io.Reader) (*Set, error) { return Files{Paths: paths}.Read(stdin) }
-
-// ReadFrom reads what a file of that name holds.
-func ReadFrom(r io.Reader, name string) (*Set, error) {
-	set := &Set{}
-	errs := set.readFrom(r, name)
-	return set, faults.Join(errs...)
-}
 
 func (s *Set) readFrom(r io.Reader, name string) []error {
 	text, err := io.ReadAll(r)

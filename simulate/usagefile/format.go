@@ -15,8 +15,11 @@ var (
 // nil = it may be usage.
 func otherFormat(beginning []byte) error {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(beginning, " \t\r\n"), []byte("\n"))
+	const tarMark, tarMarkAt = "ustar", 257
 	begins := func(text string) bool { return bytes.HasPrefix(line, []byte(text)) }
 	switch {
+	case bytes.HasPrefix(beginning[min(tarMarkAt, len(beginning)):], []byte(tarMark)):
+		return errors.New("it is a tar archive: unpack it, and name the files of usage in it; manifests go to -f")
 	case begins("<"):
 		return errors.New("it is an HTML page, such as that of a login, and not usage: log in with what the server wants, " +
 			"such as curl -H 'Authorization: Bearer TOKEN', and ask for /api/v1/query_range")

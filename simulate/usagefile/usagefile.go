@@ -114,13 +114,6 @@ func Each(paths []string, stdin io.Reader, add func(of Series, at, amount int64)
 	return append(notes, all.notes()...), faults.Join(errs...)
 }
 
-// EachOf is Each for one file that is open already.
-func EachOf(name string, in io.Reader, add func(of Series, at, amount int64) error) (notes []string, err error) {
-	f := &file{name: name, all: newReading(add)}
-	err = f.read(in)
-	return append(f.notes(), f.all.notes()...), err
-}
-
 // reading is what the files of one run have in common.
 type reading struct {
 	take           func(of Series, at, amount int64) error

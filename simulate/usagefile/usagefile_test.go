@@ -186,7 +186,8 @@ func TestWhatUsersHaveInPlaceOfUsageIsNamed(t *testing.T) {
 		"  <html>":                     "it is an HTML page, such as that of a login",
 		"\xff\xfet\x00i\x00m\x00e\x00": "it is UTF-16, as PowerShell writes it",
 		`[{"metric":{}}]`:              "it is a JSON list",
-		"apiVersion: v1\nkind: Pod\n":  "it is a manifest: give it with -f",
+		"a.csv" + strings.Repeat("\x00", 252) + "ustar\x00005,ns,p,a,cpu,1\n": "it is a tar archive: unpack it",
+		"apiVersion: v1\nkind: Pod\n":                                         "it is a manifest: give it with -f",
 	} {
 		u, notes, err := read(text)
 		require.ErrorContains(t, err, "cannot read usage from standard input: "+want)
@@ -292,7 +293,7 @@ func TestAnAnswerIsReadSeriesBySeries(t *testing.T) {
 	rest := strings.NewReader(text)
 	full := errors.New("no room")
 	taken := 0
-	_, err := EachOf("answer", rest, func(Series, int64, int64) error {
+	_, err := Each([]string{Stdin}, rest, func(Series, int64, int64) error {
 		if taken++; taken == 100 {
 			return full
 		}

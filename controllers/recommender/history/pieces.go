@@ -26,7 +26,6 @@ type Piece struct {
 	Resource model.Resource
 	From, To time.Time // the first and the last time that was asked for
 	Usage    []Usage   // by series of the answer
-	Partial  bool      // usage is missing that stores hold which failed
 }
 
 // Usage is the usage of one container of a pod.
@@ -76,7 +75,7 @@ func (s *Source) Pieces(ctx context.Context, from, to time.Time, watch Watcher, 
 			from.Format(time.RFC3339), to.Format(time.RFC3339), s.config.Resolution, maxPoints)
 	}
 	err := l.read(ctx, from, to, func(r model.Resource, span promapi.Range, list []sampled) error {
-		out := &Piece{Resource: r, From: span.Start, To: span.End, Partial: l.lacking[l.config.metric(r)] > 0, Usage: make([]Usage, 0, len(list))}
+		out := &Piece{Resource: r, From: span.Start, To: span.End, Usage: make([]Usage, 0, len(list))}
 		for _, one := range list {
 			u := Usage{Pod: one.pod, Container: one.container, Points: make([]Amount, 0, len(one.points))}
 			for _, at := range one.points {
