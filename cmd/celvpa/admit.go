@@ -5,7 +5,6 @@ import (
 
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 )
 
 // admitCommand gives the pods in manifests their recommendation.
@@ -145,7 +143,7 @@ func eachAllowed(p *page, r *simulate.Admissions, write func(*page, *simulate.Ad
 }
 
 func printObject(p *page, item *simulate.Admission) {
-	text, err := yaml.Marshal(item.Object)
+	text, err := asYAML(item.Object)
 	p.fail(err)
 	p.printf("%s", text)
 }
@@ -164,13 +162,10 @@ func printPatch(p *page, item *simulate.Admission) {
 
 // operation is one operation in a line, op first.
 func operation(op patch.Operation) ([]byte, error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(struct {
+	text, err := asJSON(struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
 		Value any    `json:"value"`
-	}{op.Operation, op.Path, op.Value})
-	return bytes.TrimSpace(text.Bytes()), err
+	}{op.Operation, op.Path, op.Value}, "")
+	return bytes.TrimSpace(text), err
 }

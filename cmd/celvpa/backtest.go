@@ -114,7 +114,7 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	display := newProgress(cmd.ErrOrStderr(), false)
-	if _, real := cmd.ErrOrStderr().(*os.File); !real { // what a test reads must not depend on the machine's speed
+	if _, real := behind(cmd.ErrOrStderr()).(*os.File); !real { // what a test reads must not depend on the machine's speed
 		display.quiet = true
 	}
 	defer display.end()

@@ -75,10 +75,8 @@ func init() {
 func runTo(out, stderr io.Writer, stdin string, args ...string) error {
 	root := rootCommand(compileOnce)
 	root.SetIn(strings.NewReader(stdin))
-	root.SetOut(out)
-	root.SetErr(stderr)
 	root.SetArgs(args)
-	return root.Execute()
+	return runCommand(root, out, stderr)
 }
 
 // notesIn are the lines of standard error, without the name of the program.

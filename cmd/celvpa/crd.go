@@ -127,7 +127,11 @@ func (o *crdOptions) policies(rules []engine.ValidationInfo) ([]manifest, error)
 func (o *crdOptions) write(to io.Writer, files []manifest) error {
 	for _, f := range files {
 		if o.out == "" {
-			if _, err := to.Write(f.text); err != nil {
+			text, err := visibleYAML(f.text)
+			if err == nil {
+				_, err = to.Write(text)
+			}
+			if err != nil {
 				return err
 			}
 			continue

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,13 +39,12 @@ func main() {
 	runtime.MemProfileRate = 0 // unless --profiling is set: sampling takes a megabyte
 	root := rootCommand((*policy.Rules).Compile)
 	calledAs(root, os.Args[0], os.Args[1:])
-	err := root.ExecuteContext(context.Background())
-	switch {
+	switch err := runCommand(root, os.Stdout, os.Stderr); {
 	case err == nil:
 	case errors.Is(err, errNo):
 		os.Exit(exitNo)
 	default:
-		printErrors(os.Stderr, err)
+		printErrors(root.ErrOrStderr(), err)
 		os.Exit(exitCannotRun)
 	}
 }
@@ -54,7 +52,7 @@ func main() {
 // printErrors prints a line for each of several errors.
 func printErrors(out io.Writer, err error) {
 	for _, one := range faults.List(err) {
-		fmt.Fprintln(out, "celvpa:", visible(one.Error()))
+		fmt.Fprintln(out, "celvpa:", one)
 	}
 }
 

@@ -112,7 +112,7 @@ func (o *offline) printNotes(cmd *cobra.Command, notes []string) {
 // printNotes prints notes to standard error.
 func printNotes(cmd *cobra.Command, notes []string) {
 	for _, note := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "celvpa:", visible(note))
+		fmt.Fprintln(cmd.ErrOrStderr(), "celvpa:", breaks.Replace(note))
 	}
 }
 

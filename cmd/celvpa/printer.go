@@ -3,18 +3,14 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 )
 
 // printer prints a result in the form that --output names.
@@ -57,29 +53,20 @@ func (p *printer) print(to io.Writer, result any, own map[string]func(*page)) er
 		}
 		return nil
 	}
-	out := bufio.NewWriter(to)
+	text, err := asJSON(result, "  ")
 	if p.form == "yaml" {
-		text, err := yaml.Marshal(result)
-		if err != nil {
-			return fmt.Errorf("writing YAML: %w", err)
-		}
-		out.Write(text)
-	} else {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(result); err != nil {
-			return fmt.Errorf("writing JSON: %w", err)
-		}
+		text, err = asYAML(result)
 	}
-	if err := out.Flush(); err != nil {
+	if err == nil {
+		_, err = to.Write(text)
+	}
+	if err != nil {
 		return fmt.Errorf("writing the answer: %w", err)
 	}
 	return nil
 }
 
-// page is where text goes that people read, without what it would do to their terminals: texts come from objects and processes of
-// others. It remembers its first error, which Flush returns.
+// page is where text goes that people read. It remembers its first error, which Flush returns.
 type page struct {
 	*bufio.Writer
 	table *tabwriter.Writer
@@ -87,7 +74,7 @@ type page struct {
 }
 
 func newPage(to io.Writer) *page {
-	out := bufio.NewWriter(&visibleWriter{to: to})
+	out := bufio.NewWriter(to)
 	return &page{Writer: out, table: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
 }
 
@@ -122,43 +109,8 @@ func (p *page) steps(indent string, steps []engine.Step) {
 // fail keeps an error for print.
 func (p *page) fail(err error) { p.err = cmp.Or(p.err, err) }
 
-// breaks would end a cell of a table. What else is not visible is replaced behind the table.
+// breaks would end a cell of a table, or a note.
 var breaks = strings.NewReplacer("\n", " ", "\r", " ", "\t", " ", "\v", " ", "\f", " ", "\xff", "\uFFFD")
 
-// oneLine is visible text without line breaks.
-func oneLine(text string) string { return visible(strings.Join(strings.Fields(text), " ")) }
-
-// visible is text with a replacement for each character that would change what a terminal shows around it.
-func visible(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
-}
-
-// visibleWriter writes visible text.
-type visibleWriter struct {
-	to   io.Writer
-	rest []byte // the beginning of a character
-}
-
-// Write implements io.Writer.
-func (w *visibleWriter) Write(p []byte) (int, error) {
-	text := append(w.rest, p...)
-	whole := len(text)
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if start := len(text) - n; utf8.RuneStart(text[start]) {
-			if !utf8.FullRune(text[start:]) {
-				whole = start
-			}
-			break
-		}
-	}
-	w.rest = slices.Clone(text[whole:])
-	if _, err := io.WriteString(w.to, visible(string(text[:whole]))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
+// oneLine is text without line breaks.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

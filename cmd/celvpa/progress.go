@@ -14,7 +14,7 @@ import (
 // progress shows on standard error how far a long command is: in one line that changes on a
 // terminal, else in a line now and then. It is safe for concurrent use.
 type progress struct {
-	to       io.Writer
+	to       io.Writer // which takes controls
 	terminal bool
 	quiet    bool
 
@@ -32,8 +32,8 @@ const (
 // newProgress returns one for standard error. machine: standard output is for a program, so that
 // only terminals show progress.
 func newProgress(to io.Writer, machine bool) *progress {
-	p := &progress{to: to}
-	if file, ok := to.(*os.File); ok {
+	p := &progress{to: behind(to)}
+	if file, ok := p.to.(*os.File); ok {
 		p.terminal = term.IsTerminal(int(file.Fd()))
 	}
 	p.quiet = machine && !p.terminal
@@ -87,7 +87,7 @@ func (p *progress) say(what func(now time.Time) string) {
 		return
 	}
 	p.next = now.Add(p.every())
-	text := "celvpa: " + what(now)
+	text := "celvpa: " + visible(what(now))
 	if p.terminal {
 		p.shown = true
 		fmt.Fprintf(p.to, "\r\x1b[K%s", text)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"net/url"
 	"path"
 
@@ -106,10 +105,9 @@ func (r *report) sarif(p *page) {
 			run.Results = append(run.Results, sarifResult{RuleID: f.rule, RuleIndex: at, Level: level, Message: sarifText{f.String()}, Locations: []sarifLocation{f.sarifLocation()}})
 		}
 	}
-	encoder := json.NewEncoder(p)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	p.fail(encoder.Encode(sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}))
+	text, err := asJSON(sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
+	p.fail(err)
+	p.printf("%s", text)
 }
 
 func (f *finding) sarifLocation() (out sarifLocation) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -28,7 +29,7 @@ func renderCommand(o *ruleOptions) *cobra.Command {
 				return err
 			}
 			if vpaFile == "" {
-				return book.Default().Render(cmd.OutOrStdout())
+				return render(cmd.OutOrStdout(), book.Default())
 			}
 			vpas, unread := readVPAs(cmd, vpaFile, book)
 			return faults.Join(unread, renderFor(cmd.OutOrStdout(), book, vpas))
@@ -59,11 +60,23 @@ func renderFor(out io.Writer, book *compile.Rulebook, vpas []*vpav1.VerticalPodA
 			fmt.Fprintln(out, "---")
 		}
 		fmt.Fprintf(out, "# the rules for %s\n", strings.Join(of[plan], ", "))
-		if err := plan.Render(out); err != nil {
+		if err := render(out, plan); err != nil {
 			return err
 		}
 	}
 	return faults.Join(errs...)
+}
+
+func render(out io.Writer, plan *engine.Plan) error {
+	var text bytes.Buffer
+	if err := plan.Render(&text); err != nil {
+		return err
+	}
+	visible, err := visibleYAML(text.Bytes())
+	if err == nil {
+		_, err = out.Write(visible)
+	}
+	return err
 }
 
 func objectName(v *vpav1.VerticalPodAutoscaler) string {
