@@ -16,6 +16,9 @@ import (
 // at a sample a minute. What is more goes to a temporary file.
 const DefaultMemory = 384 << 20
 
+// mostSeries are 300,000 containers for a month, half of which are replaced each day. They take 4 GiB.
+const mostSeries = 10_000_000
+
 // Store keeps usage, packed. It takes usage until Seal, and gives it afterwards; then it is safe for
 // concurrent use. Close it to remove its temporary file.
 type Store struct {
@@ -61,7 +64,10 @@ func NewStore(memory int, folder string, watch func(done, of int64)) *Store {
 func (s *Store) Add(of usagefile.Series, points ...Point) error {
 	one := s.index[of]
 	if one == nil {
-		of = cloned(of)
+		of = of.Clone()
+		if len(s.series) >= mostSeries {
+			return fmt.Errorf("the history has more than %d series: read fewer pods, or a shorter time", mostSeries)
+		}
 		one = &series{Span: Span{Series: of}, ordered: true}
 		s.index[of] = one
 		s.series = append(s.series, one)
@@ -86,12 +92,6 @@ func (s *Store) Add(of usagefile.Series, points ...Point) error {
 		return s.spillAll()
 	}
 	return nil
-}
-
-// cloned copies the texts of a series, which may be parts of a long line.
-func cloned(of usagefile.Series) usagefile.Series {
-	of.Pod.Namespace, of.Pod.Name, of.Container = strings.Clone(of.Pod.Namespace), strings.Clone(of.Pod.Name), strings.Clone(of.Container)
-	return of
 }
 
 // Note implements Sink. A note that exists is not repeated.

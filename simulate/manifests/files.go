@@ -3,11 +3,13 @@ package manifests
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/celvpa/celvpa/engine/faults"
 )
@@ -106,6 +108,50 @@ func (s *Set) readFile(name string) []error {
 	}
 	defer file.Close()
 	return s.readFrom(file, name)
+}
+
+// shippedMemory is what objects may take, by estimate: 300 MB of YAML as kubectl writes it, or 40 MB of nothing but brackets.
+const shippedMemory = 4 << 30
+
+// bounded reads as much as a set has room for.
+type bounded struct {
+	in  io.Reader
+	set *Set
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(into []byte) (int, error) {
+	if b.set.room <= 0 {
+		return 0, errors.New("it takes too much memory, with what was read before: give fewer objects, such as those of one namespace")
+	}
+	n, err := b.in.Read(into)
+	nodes := 0
+	for _, c := range into[:n] {
+		switch c {
+		case '\n', ',', ':', '[', '{':
+			nodes++
+		}
+	}
+	b.set.room -= int64(5*n + 150*nodes)
+	return n, err
+}
+
+// openRegular opens a file of a folder, nil if it is a pipe, a device or the like: nobody named it, and it may have no end, or never
+// begin.
+func openRegular(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a pipe
+	if err != nil {
+		return nil, err
+	}
+	if info, err = file.Stat(); err != nil || !info.Mode().IsRegular() {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 // cannotRead names the path exactly once.

@@ -3,7 +3,7 @@ package manifests
 import (
 	"bytes"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,6 +22,7 @@ const (
 	noObject = "no object"
 	template = "template"
 	isPatch  = "patch"
+	noFile   = "no file"
 )
 
 // LeftOut says in a line which files in folders were left out; empty = none.
@@ -34,6 +35,7 @@ func (s *Set) LeftOut() string {
 	for _, of := range []struct{ why, one, several string }{
 		{noObject, "1 holds no VerticalPodAutoscaler or workload", "%d hold no VerticalPodAutoscaler or workload"},
 		{template, "1 is a template, to be rendered first", "%d are templates, to be rendered first"},
+		{noFile, "1 is no regular file, such as a pipe or a device", "%d are no regular files, such as pipes or devices"},
 		{isPatch, "1 is a patch, which kustomize build applies", "%d are patches, which kustomize build applies"},
 	} {
 		list := files[of.why]
@@ -82,6 +84,9 @@ func newFolder(files []string) *folder {
 	return f
 }
 
+// longestKustomization is how much is read of one, in bytes.
+const longestKustomization = 1 << 20
+
 // patchesOf are the files that a kustomization names as patches. None are in one that cannot be read.
 func patchesOf(name string) (out []string) {
 	type patch struct {
@@ -92,7 +97,12 @@ func patchesOf(name string) (out []string) {
 		Strategic []string `json:"patchesStrategicMerge"`
 		JSON      []patch  `json:"patchesJson6902"`
 	}
-	if text, err := os.ReadFile(name); err != nil || yaml.Unmarshal(text, &k) != nil {
+	file, err := openRegular(name)
+	if err != nil || file == nil {
+		return nil
+	}
+	defer file.Close()
+	if text, err := io.ReadAll(io.LimitReader(file, longestKustomization)); err != nil || yaml.Unmarshal(text, &k) != nil {
 		return nil
 	}
 	for _, p := range append(k.Patches, k.JSON...) {
@@ -125,14 +135,27 @@ func (s *Set) readFolder(path string, options Files) []error {
 			s.leftOut = append(s.leftOut, leftOut{name, isPatch})
 			continue
 		}
-		text, err := os.ReadFile(name)
-		if err != nil {
+		text, err := s.readMember(name)
+		switch {
+		case err != nil:
 			errs = append(errs, cannotRead(name, err))
-			continue
+		case text == nil:
+			s.leftOut = append(s.leftOut, leftOut{name, noFile})
+		default:
+			errs = append(errs, s.parseMember(f, name, text)...)
 		}
-		errs = append(errs, s.parseMember(f, name, text)...)
 	}
 	return errs
+}
+
+// readMember reads a file of a folder, nil if it is no regular one.
+func (s *Set) readMember(name string) ([]byte, error) {
+	file, err := openRegular(name)
+	if file == nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(&bounded{in: file, set: s})
 }
 
 // action matches what templates of Helm, and of others, hold in place of values.

@@ -3,6 +3,7 @@
 package manifests
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -84,6 +85,7 @@ type Set struct {
 	Documents []Document
 
 	leftOut  []leftOut
+	room     int64                     // bytes of memory that may still be taken, by estimate
 	scalable map[identity]bool         // see Scalable; nil = of files
 	scaled   map[schema.GroupKind]bool // see HasScale
 
@@ -145,11 +147,13 @@ type Files struct {
 	Paths  []string
 	Ignore []string                        // patterns of files and folders below named folders, see CheckPattern
 	Watch  func(what string, done, of int) // receives the progress; nil = nobody
+
+	memory int64 // that all may take, by estimate; 0 = shippedMemory
 }
 
 // Read reads files. The error lists what could not be read, with its place; the set has the rest.
 func (f Files) Read(stdin io.Reader) (*Set, error) {
-	set := &Set{}
+	set := &Set{room: cmp.Or(f.memory, shippedMemory)}
 	var errs []error
 	fromStdin := false
 	for _, path := range f.Paths {
@@ -179,7 +183,7 @@ func (f Files) Read(stdin io.Reader) (*Set, error) {
 func Read(paths []string, stdin io.Reader) (*Set, error) { return Files{Paths: paths}.Read(stdin) }
 
 func (s *Set) readFrom(r io.Reader, name string) []error {
-	text, err := io.ReadAll(r)
+	text, err := io.ReadAll(&bounded{in: r, set: s})
 	if err != nil {
 		return []error{fmt.Errorf("cannot read %s: %w", name, err)}
 	}

@@ -12,6 +12,7 @@ import (
 type answer struct {
 	file    *file
 	decoder *json.Decoder
+	value   *valueReader // which the decoder reads
 
 	status, fault, resultType string
 	warnings                  []string
@@ -127,7 +128,7 @@ func (a *answer) each(open json.Delim, do func() error) error {
 	case token != open:
 		return fmt.Errorf("%v where %v should be", token, open)
 	}
-	for a.decoder.More() {
+	for a.value.next(); a.decoder.More(); a.value.next() {
 		if err := a.inside(do()); err != nil {
 			return err
 		}

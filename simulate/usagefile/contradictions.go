@@ -26,6 +26,9 @@ type source struct {
 	level  int // at times whose hash begins with so many zeros, so that all sources have the same times
 }
 
+// mostClusters bounds the clusters of a metric that are compared.
+const mostClusters = 100
+
 // span is from the first to the last time.
 type span struct{ first, last int64 }
 
@@ -51,12 +54,16 @@ func choice(labels ...history.Differing) string {
 	return "Read the series of one, with a matcher in the query such as " + labels[0].Matcher()
 }
 
-// of is the source that a series is of, nil if it says nothing.
-func (c *contradictions) of(series Series, metric map[string]string) *source {
+// of is the source that a series is of, nil if it says nothing, and how many bytes that is new takes.
+func (c *contradictions) of(series Series, metric map[string]string) (_ *source, bytes int) {
 	if series.Kind != Memory {
-		return nil
+		return nil, 0
 	}
+	known := len(c.labels)
 	text := c.text(metric)
+	if len(c.labels) > known {
+		bytes = len(text)
+	}
 	all := c.sources[series]
 	if all == nil {
 		all = map[string]*source{}
@@ -64,8 +71,9 @@ func (c *contradictions) of(series Series, metric map[string]string) *source {
 	}
 	if all[text] == nil {
 		all[text] = &source{when: nothing}
+		bytes += bytesPerSeries
 	}
-	return all[text]
+	return all[text], bytes
 }
 
 // text is one for the labels that sources differ in.
@@ -113,11 +121,16 @@ func (s *source) add(at, amount int64) {
 func (c *contradictions) inCluster(metric map[string]string, when span) {
 	name := nameOf(metric)
 	if c.clusters[name] == nil {
+		if len(c.clusters) >= mostKept {
+			return
+		}
 		c.clusters[name] = map[string]*span{}
 	}
 	one := c.clusters[name][metric[history.ClusterLabel]]
 	if one == nil {
-		c.clusters[name][metric[history.ClusterLabel]] = &when
+		if len(c.clusters[name]) < mostClusters {
+			c.clusters[name][metric[history.ClusterLabel]] = &when
+		}
 		return
 	}
 	one.first, one.last = min(one.first, when.first), max(one.last, when.last)

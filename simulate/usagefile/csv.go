@@ -36,8 +36,11 @@ func (f *file) csv(in *bufio.Reader) error {
 	at := columns{0, 1, 2, 3, 4, 5}
 	first := true
 	for line := 1; ; line++ {
-		text, err := in.ReadString('\n')
-		if text = strings.TrimSpace(text); text != "" && text[0] != '#' {
+		row, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return fmt.Errorf("line %d is longer than %s, which no row is", line, size(int64(in.Size())))
+		}
+		if text := strings.TrimSpace(string(row)); text != "" && text[0] != '#' {
 			fields, broken := fieldsOf(text)
 			switch {
 			case broken != nil:

@@ -48,8 +48,8 @@ func without(label string, metric map[string]string) string {
 	return out.String()
 }
 
-// add adds points. Those of a core that are there already, as where exports overlap, do not add up.
-func (h held) add(of Series, metric map[string]string, second bool, points []finePoint) {
+// add adds points, and says how many more bytes are held. Those of a core that are there already, as where exports overlap, do not add up.
+func (h held) add(of Series, metric map[string]string, second bool, points []finePoint) (bytes int) {
 	slices.SortStableFunc(points, func(a, b finePoint) int { return cmp.Compare(a.at, b.at) })
 	points = slices.CompactFunc(points, func(a, b finePoint) bool { return a.at == b.at })
 	key := without(coreLabel, metric)
@@ -57,6 +57,7 @@ func (h held) add(of Series, metric map[string]string, second bool, points []fin
 	if one == nil {
 		one = &sum{of: of, name: nameOf(metric), second: second, cores: map[string][]span{}}
 		h[key] = one
+		bytes = bytesPerSeries + len(key)
 	}
 	core := metric[coreLabel]
 	points = slices.DeleteFunc(points, func(p finePoint) bool {
@@ -64,8 +65,11 @@ func (h held) add(of Series, metric map[string]string, second bool, points []fin
 	})
 	if len(points) > 0 {
 		one.cores[core] = append(one.cores[core], span{points[0].at, points[len(points)-1].at})
+		before := len(one.points)
 		one.points = added(one.points, points)
+		bytes += bytesPerRow * (len(one.points) - before)
 	}
+	return bytes
 }
 
 // added adds up the amounts of each time.

@@ -123,6 +123,9 @@ func (n *names) count(of Series, name string) bool {
 	}
 	key := [2]string{first, name}
 	one := n.lost[key]
+	if one == nil && len(n.lost) >= mostKept {
+		return false
+	}
 	if one == nil {
 		one = &lostName{kind: of.Kind, containers: map[Series]bool{}, first: of}
 		n.lost[key] = one

@@ -42,14 +42,18 @@ func (p *point) UnmarshalJSON(text []byte) error {
 // lines of an export of VictoriaMetrics. It holds one series at a time, and what adds up.
 func (f *file) prometheus(in *bufio.Reader) error {
 	defer f.release()
-	for decoder := json.NewDecoder(in); f.full == nil; {
-		a := answer{file: f, decoder: decoder}
+	value := &valueReader{in: in, limit: f.all.limits.value}
+	for decoder := json.NewDecoder(value); f.full == nil; {
+		value.next()
+		a := answer{file: f, decoder: decoder, value: value}
 		err := a.read()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case f.full != nil:
 			return nil
+		case errors.Is(err, errLongValue):
+			return err
 		case err != nil:
 			return fmt.Errorf("not a Prometheus answer to a range query: %w", err)
 		case a.isLine():
@@ -74,7 +78,14 @@ func (f *file) line(a *answer) {
 	}
 	f.stream(s)
 	if a.partial {
-		f.lacks = append(f.lacks, isPartial)
+		f.lacking(isPartial)
+	}
+}
+
+// lacking notes what an answer lacks.
+func (f *file) lacking(texts ...string) {
+	if f.lacks == "" && len(texts) > 0 {
+		f.lacks = short(texts[0])
 	}
 }
 
@@ -84,24 +95,35 @@ const isPartial = "isPartial is true"
 func (f *file) says(a *answer) {
 	lacks := history.Partial(a.warnings)
 	for _, text := range a.warnings {
-		if !slices.Contains(lacks, text) {
-			f.warnings = append(f.warnings, text)
+		if f.warning == "" && !slices.Contains(lacks, text) {
+			f.warning = short(text)
 		}
 	}
 	if a.partial {
 		lacks = append(lacks, isPartial)
 	}
-	f.lacks = append(f.lacks, lacks...)
+	f.lacking(lacks...)
 }
 
 // release takes what was held until the whole answer was known.
-func (f *file) release() { f.all.held.release(f.all.names.count, f.add) }
+func (f *file) release() {
+	f.all.held.release(f.all.names.count, f.add)
+	f.all.kept, f.all.keptByHeld = f.all.kept-f.all.keptByHeld, 0
+}
 
 // pause is cAdvisor's name for the container that holds a pod's network.
 const pause = "POD"
 
 // stream skips series of whole pods and of their networks, which cAdvisor lists among containers.
 func (f *file) stream(s stream) {
+	length := 0
+	for label, value := range s.Metric {
+		length += len(label) + len(value)
+	}
+	if most := f.all.limits.labels; length > most {
+		f.skip("a series", fmt.Errorf("its labels are longer than %s", size(int64(most))))
+		return
+	}
 	name := s.Metric["container"]
 	if _, labeled := s.Metric["container"]; (labeled && name == "") || name == pause {
 		return
@@ -124,13 +146,22 @@ func (f *file) stream(s stream) {
 		f.hold(of, m, s)
 		return
 	}
+	if _, known := f.all.names.of[of]; !known {
+		if f.full = f.all.keep(bytesPerSeries); f.full != nil {
+			return
+		}
+	}
 	asked, counts := false, false
 	var from *source
 	f.watched(s, m, scaleOf(of.Kind), func(at, amount int64) {
 		if !asked { // a series without an amount keeps no other metric out
 			asked, counts = true, f.all.names.count(of, nameOf(s.Metric))
 			if counts {
-				from = f.all.contradictions.of(of, s.Metric)
+				var grew int
+				from, grew = f.all.contradictions.of(of, s.Metric)
+				if f.full = f.all.keep(grew); f.full != nil {
+					counts = false
+				}
 			}
 		}
 		if !counts {
@@ -164,7 +195,9 @@ func (f *file) hold(of Series, m measure, s stream) {
 	f.watched(s, m, scale, func(at, amount int64) { points = append(points, finePoint{at, amount}) })
 	if len(points) > 0 {
 		f.rows += len(points)
-		f.all.held.add(of, s.Metric, m.second, points)
+		bytes := f.all.held.add(of, s.Metric, m.second, points)
+		f.all.keptByHeld += int64(bytes)
+		f.full = f.all.keep(bytes)
 	}
 }
 

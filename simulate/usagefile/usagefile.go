@@ -45,6 +45,12 @@ type Series struct {
 	Kind      Kind
 }
 
+// Clone copies the texts, which may be parts of a long one.
+func (s Series) Clone() Series {
+	s.Pod.Namespace, s.Pod.Name, s.Container = strings.Clone(s.Pod.Namespace), strings.Clone(s.Pod.Name), strings.Clone(s.Container)
+	return s
+}
+
 // Row is one amount of a series at one time, in the unit of the series' kind.
 type Row struct {
 	At     int64 // unix nanoseconds
@@ -80,11 +86,14 @@ func (u *Usage) Until(end time.Time) *Usage {
 // Read reads paths: files, and Stdin. notes list unusable rows by file; the error names files that
 // could not be read to the end. The usage has the rest.
 func Read(paths []string, stdin io.Reader) (u *Usage, notes []string, err error) {
+	return readWithin(shippedLimits, paths, stdin)
+}
+
+func readWithin(limits limits, paths []string, stdin io.Reader) (u *Usage, notes []string, err error) {
 	u = &Usage{index: map[Series]int32{}}
-	notes, err = Each(paths, stdin, func(of Series, at, amount int64) error {
-		u.add(of, at, amount)
-		return nil
-	})
+	all := newReading(limits, nil)
+	all.take = func(of Series, at, amount int64) error { return all.keep(u.add(of, at, amount)) }
+	notes, err = all.each(paths, stdin)
 	u.sort()
 	return u, notes, err
 }
@@ -92,18 +101,25 @@ func Read(paths []string, stdin io.Reader) (u *Usage, notes []string, err error)
 // Each is Read for usage that may not fit into memory: it calls add with each amount, in the order
 // of the files, and the time in unix nanoseconds. An error of add ends the reading.
 func Each(paths []string, stdin io.Reader, add func(of Series, at, amount int64) error) (notes []string, err error) {
-	all := newReading(add)
+	return newReading(shippedLimits, add).each(paths, stdin)
+}
+
+func (r *reading) each(paths []string, stdin io.Reader) (notes []string, err error) {
 	var errs []error
 	fromStdin := false
 	for _, path := range paths {
-		f := &file{name: path, all: all}
+		f := &file{name: path, all: r}
+		if path == Stdin {
+			f.name = "standard input"
+		}
+		r.file = f.name
 		switch {
 		case path != Stdin:
 			errs = append(errs, f.open(path))
 		case fromStdin:
 			errs = append(errs, errors.New("usage: standard input is named twice; it can be read once"))
 		default:
-			fromStdin, f.name = true, "standard input"
+			fromStdin = true
 			errs = append(errs, f.read(stdin))
 		}
 		notes = append(notes, f.notes()...)
@@ -111,20 +127,28 @@ func Each(paths []string, stdin io.Reader, add func(of Series, at, amount int64)
 			break
 		}
 	}
-	return append(notes, all.notes()...), faults.Join(errs...)
+	notes = append(notes, r.notes()...)
+	for i := range notes {
+		notes[i] = short(notes[i])
+	}
+	return notes, faults.Join(errs...)
 }
 
 // reading is what the files of one run have in common.
 type reading struct {
 	take           func(of Series, at, amount int64) error
+	limits         limits
+	file           string // that is read
+	kept           int64  // bytes, by estimate
+	keptByHeld     int64  // of these
 	names          names
 	held           held
 	contradictions contradictions
 }
 
-func newReading(take func(of Series, at, amount int64) error) *reading {
+func newReading(limits limits, take func(of Series, at, amount int64) error) *reading {
 	return &reading{
-		take: take, names: names{of: map[Series]string{}, lost: map[[2]string]*lostName{}}, held: held{},
+		take: take, limits: limits, names: names{of: map[Series]string{}, lost: map[[2]string]*lostName{}}, held: held{},
 		contradictions: contradictions{sources: map[Series]map[string]*source{}, labels: map[string]string{}, clusters: map[string]map[string]*span{}},
 	}
 }
@@ -134,14 +158,14 @@ func (r *reading) notes() []string { return append(r.names.notes(), r.contradict
 type file struct {
 	name string
 	all  *reading
-	full error // of take, which ended the reading
+	full error // of take or of the limits, which ended the reading
 	rows int   // usable rows
 	// empty: it was read to its end, and has no row, which is seldom what its user meant.
 	empty bool
 	skipped
 
-	lacks, warnings []string       // of answers
-	other           map[string]int // series by metric that is not usage
+	lacks, warning string         // the first of answers
+	other          map[string]int // series by metric that is not usage
 }
 
 func (f *file) open(path string) error {
@@ -159,19 +183,23 @@ func (f *file) unreadable(err error) error {
 	if errors.As(err, &cause) {
 		err = cause.Err
 	}
+	if text := err.Error(); len(text) > longestText {
+		err = errors.New(short(text))
+	}
 	return fmt.Errorf("cannot read usage from %s: %w", f.name, err)
 }
 
 // read detects the format from the beginning of a file.
 func (f *file) read(from io.Reader) error {
-	in := bufio.NewReaderSize(from, 64<<10)
+	in := bufio.NewReader(from)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unpacked, err := gzip.NewReader(in)
 		if err != nil {
 			return f.unreadable(err)
 		}
-		in = bufio.NewReaderSize(unpacked, 64<<10)
+		in = bufio.NewReader(unpacked)
 	}
+	in = bufio.NewReaderSize(in, f.all.limits.line)
 	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
 		_, _ = in.Discard(3)
 	}
@@ -193,8 +221,8 @@ func (f *file) read(from io.Reader) error {
 		return f.full
 	}
 	var partial error
-	if len(f.lacks) > 0 {
-		partial = fmt.Errorf("usage from %s is incomplete: the server could not read all of it (%s); ask it again", f.name, f.lacks[0])
+	if f.lacks != "" {
+		partial = fmt.Errorf("usage from %s is incomplete: the server could not read all of it (%s); ask it again", f.name, f.lacks)
 	}
 	if f.rows == 0 && f.count > 0 {
 		return faults.Join(partial, fmt.Errorf("usage from %s: none of its rows can be used", f.name))
@@ -210,14 +238,18 @@ func (f *file) add(of Series, at, amount int64) {
 	f.rows++
 }
 
-func (u *Usage) add(of Series, at, amount int64) {
+// add returns how many bytes it takes.
+func (u *Usage) add(of Series, at, amount int64) (bytes int) {
 	i, known := u.index[of]
 	if !known {
+		of = of.Clone()
+		bytes = bytesPerSeries
 		i = int32(len(u.Series))
 		u.Series = append(u.Series, of)
 		u.index[of] = i
 	}
 	u.Rows = append(u.Rows, Row{At: at, Amount: amount, Series: i})
+	return bytes + bytesPerRow
 }
 
 func (u *Usage) sort() {
@@ -247,7 +279,7 @@ type skipped struct {
 func (f *file) skip(where string, reason error) {
 	f.count++
 	if len(f.listed) < maxSkipped {
-		f.listed = append(f.listed, fmt.Sprintf("%s:%s: %v; this row is left out", f.name, where, reason))
+		f.listed = append(f.listed, short(fmt.Sprintf("%s:%s: %v; this row is left out", f.name, where, reason)))
 	}
 }
 
@@ -256,12 +288,14 @@ func (f *file) notUsage(metric string) {
 	if f.other == nil {
 		f.other = map[string]int{}
 	}
-	f.other[metric]++
+	if _, known := f.other[metric]; known || len(f.other) < mostKept {
+		f.other[metric]++
+	}
 	f.count++
 }
 
-// mostOther is how many metrics a note names.
-const mostOther = 5
+// mostOther is how many metrics a note names, of those that are kept.
+const mostOther, mostKept = 5, 1000
 
 func (f *file) notes() []string {
 	if f.empty {
@@ -283,8 +317,8 @@ func (f *file) notes() []string {
 	if left > 0 {
 		out = append(out, fmt.Sprintf("%s: %d more rows are left out", f.name, left))
 	}
-	if len(f.warnings) > 0 {
-		out = append(out, fmt.Sprintf("%s: Prometheus warns of the query: %s", f.name, f.warnings[0]))
+	if f.warning != "" {
+		out = append(out, fmt.Sprintf("%s: Prometheus warns of the query: %s", f.name, f.warning))
 	}
 	return out
 }
