@@ -21,7 +21,7 @@ type asked func(ctx context.Context) (prommodel.Value, promapi.Warnings, error)
 func (s *Source) over(query string, span promapi.Range) asked {
 	return func(ctx context.Context) (prommodel.Value, promapi.Warnings, error) {
 		value, warnings, _, err := s.api.QueryRange(ctx, query, span)
-		return value, warnings, err
+		return replyOf(ctx).value(value), warnings, err
 	}
 }
 
@@ -29,7 +29,7 @@ func (s *Source) over(query string, span promapi.Range) asked {
 func (s *Source) at(query string, at time.Time) asked {
 	return func(ctx context.Context) (prommodel.Value, promapi.Warnings, error) {
 		value, warnings, _, err := s.api.Query(ctx, query, at)
-		return value, warnings, err
+		return replyOf(ctx).value(value), warnings, err
 	}
 }
 
@@ -70,7 +70,7 @@ func (l *load) ask(ctx context.Context, query asked, of string) (prommodel.Value
 		expired := attempt.Err() != nil
 		cancel()
 		lacks := Partial(warnings)
-		if got.isPartial() {
+		if got.partial {
 			lacks = append(lacks, "isPartial is true")
 		}
 		if err == nil && (len(lacks) == 0 || l.patience.Steps <= 0 || l.lacking[of] >= inARow || l.checking) {

@@ -58,11 +58,11 @@ func (c *Config) client() (promapi.API, error) {
 		transport = &signed{credentials: c.credentials, headers: c.Headers, scheme: address.Scheme, host: address.Host, next: transport}
 	}
 	transport = bounded{transport}
-	client, err := api.NewClient(api.Config{Address: c.Address, RoundTripper: transport})
+	client, err := api.NewClient(api.Config{Address: c.Address})
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", c.addressFlag(), err)
 	}
-	return promapi.NewAPI(client), nil
+	return promapi.NewAPI(&streamed{Client: client, http: http.Client{Transport: transport}}), nil
 }
 
 // credentials are a token, or a user and password, or nothing.

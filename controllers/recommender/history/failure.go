@@ -57,9 +57,10 @@ func failureOf(err error, status int, expired bool) *failure {
 	var answer *promapi.Error
 	var transport *url.Error
 	var here unsigned
+	var much tooMuch
 	var certificate *tls.CertificateVerificationError
 	switch {
-	case errors.Is(err, errLongAnswer):
+	case errors.As(err, &much):
 		f.class = large
 	case expired:
 		f.class = slow

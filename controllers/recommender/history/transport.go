@@ -1,20 +1,16 @@
 package history
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"time"
+
+	prommodel "github.com/prometheus/common/model"
 )
-
-// longestText bounds one answer, in bytes.
-const longestText = 256 << 20
-
-// errLongAnswer is an answer of more than longestText.
-var errLongAnswer = errors.New("the answer is longer than 256 MiB")
 
 // unsigned is why a request was not sent: there are no credentials for it.
 type unsigned struct{ error }
@@ -61,47 +57,52 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, ok := r.Context().Value(replyKey{}).(*reply)
-	if !ok {
-		got = &reply{}
-	}
+	got := replyOf(r.Context())
 	*got = reply{status: answer.StatusCode, after: waitOf(answer.Header)}
-	answer.Body = &boundedBody{ReadCloser: answer.Body, left: longestText, got: got}
+	answer.Body = newBoundedBody(answer.Body, answerBounds, got)
 	return answer, nil
 }
 
 type boundedBody struct {
 	io.ReadCloser
-	left int64
-	got  *reply
+	bounds bounds
+	left   int64 // bytes of the answer
+	value  int64 // and of the series at hand
+	got    *reply
+}
+
+func newBoundedBody(body io.ReadCloser, of bounds, got *reply) *boundedBody {
+	return &boundedBody{ReadCloser: body, bounds: of, left: of.text, value: of.series, got: got}
 }
 
 // Read implements io.Reader.
 func (b *boundedBody) Read(into []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errLongAnswer
+	switch {
+	case b.left <= 0:
+		b.got.broken = tooMuch(fmt.Sprintf("the answer is longer than %d MiB", b.bounds.text>>20))
+	case b.value <= 0:
+		b.got.broken = tooMuch(fmt.Sprintf("one of its series is longer than %d MiB", b.bounds.series>>20))
+	}
+	if b.got.broken != nil {
+		return 0, b.got.broken
 	}
 	n, err := b.ReadCloser.Read(into[:min(int64(len(into)), b.left)])
 	b.left -= int64(n)
-	b.got.head = append(b.got.head, into[:min(n, headLength-len(b.got.head))]...)
+	b.value -= int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.got.broken = err
+	}
 	return n, err
 }
-
-// headLength holds what stands in an answer before its data, in bytes.
-const headLength = 256
 
 // reply is what the client does not pass on of the last answer to a query; zero = none came.
 type reply struct {
 	status int
 	after  time.Duration // that the server wants to be left alone
-	head   []byte        // of the body
-}
-
-// isPartial reports whether the answer lacks what some nodes of a VictoriaMetrics cluster hold. It
-// says so in a key of its own before the data, where Thanos adds a warning.
-func (r *reply) isPartial() bool {
-	before, _, _ := bytes.Cut(r.head, []byte(`"data"`))
-	return bytes.Contains(before, []byte(`"isPartial":true`))
+	// partial: it lacks what some nodes of a VictoriaMetrics cluster hold. Thanos adds a warning instead.
+	partial bool
+	series  []*prommodel.SampleStream // of a vector, too
+	broken  error                     // why it was not read to its end
 }
 
 // replyKey marks the *reply in a context.
@@ -109,6 +110,14 @@ type replyKey struct{}
 
 func withReply(ctx context.Context, to *reply) context.Context {
 	return context.WithValue(ctx, replyKey{}, to)
+}
+
+// replyOf is the *reply of a context; without one nobody asks for it.
+func replyOf(ctx context.Context) *reply {
+	if got, ok := ctx.Value(replyKey{}).(*reply); ok {
+		return got
+	}
+	return &reply{}
 }
 
 // waitOf is how long a server wants to be left alone (RFC 9110, 10.2.3); 0 = it does not say.
