@@ -92,3 +92,14 @@ func TestSeriesOfAnswersAreReadAsPrometheusMeansThem(t *testing.T) {
 type textBody struct{ *strings.Reader }
 
 func (textBody) Close() error { return nil }
+
+// TestALoadIsBounded: what came before the bound counts.
+func TestALoadIsBounded(t *testing.T) {
+	address, _ := recorded(t, nil)
+	s, _ := source(t, address, "--history-length=20d")
+	s.memory = 1 << 18
+	pods, err := s.Load(t.Context(), now)
+	require.ErrorContains(t, err, "history takes more than 0 MiB of memory, and the rest is not read; read less, with --history-length or --history-resolution")
+	require.Len(t, pods, 1)
+	require.Less(t, len(pods[0].Samples()), (1<<18)/16)
+}

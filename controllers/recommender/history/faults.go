@@ -31,11 +31,14 @@ type fault struct {
 	seen      map[prommodel.Fingerprint]bool // series that were counted
 }
 
+// mostSeen is how many series of a kind are counted.
+const mostSeen = 100_000
+
 // series counts a series that is of no use: once, though several answers hold parts of it.
 func (f *faults) series(of, text string, metric prommodel.Metric) {
 	text = "of " + of + " " + text
 	id := metric.Fingerprint()
-	if known := f.kinds[text]; known != nil && known.seen[id] {
+	if known := f.kinds[text]; known != nil && (known.seen[id] || len(known.seen) >= mostSeen) {
 		return
 	}
 	f.add(&fault{one: "series", many: "series", text: text, example: metric.String(), seen: map[prommodel.Fingerprint]bool{}})

@@ -22,11 +22,18 @@ import (
 // seconds.
 var patience = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 5}
 
+// loadMemory is what a load may hold, in bytes: twice that of 8 days of 300,000 containers at an hour.
+const loadMemory = 4 << 30
+
+// bytesPerContainer are held of each, by estimate, besides its points.
+const bytesPerContainer = 400
+
 // Source reads history from one Prometheus.
 type Source struct {
 	config Config
 	api    promapi.API
 	limit  *rate.Limiter // of queries; nil = none
+	memory int64         // that a load may hold, by estimate
 	clock  clock.Clock
 	log    logr.Logger
 }
@@ -41,7 +48,7 @@ func New(c Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{config: c, api: client, clock: clk, log: log}
+	s := &Source{config: c, api: client, clock: clk, log: log, memory: loadMemory}
 	if c.QPS > 0 {
 		s.limit = rate.NewLimiter(rate.Limit(c.QPS), max(1, int(c.QPS)))
 	}
@@ -68,9 +75,17 @@ func (s *Source) Load(ctx context.Context, now time.Time) ([]Pod, error) {
 	if l.gone {
 		return nil, l.faults.err()
 	}
+	held := int64(0)
 	err := l.read(ctx, from, to, func(r model.Resource, _ promapi.Range, list []sampled) error {
 		for _, one := range list {
-			found.container(one.pod, one.container).add(r, one.points)
+			c := found.container(one.pod, one.container)
+			if held += int64(16 * len(one.points)); c.usage[r] == nil {
+				held += bytesPerContainer
+			}
+			if held > s.memory {
+				return fmt.Errorf("history takes more than %d MiB of memory, and the rest is not read; read less, with --history-length or --history-resolution", s.memory>>20)
+			}
+			c.add(r, one.points)
 		}
 		return nil
 	})
