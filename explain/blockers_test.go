@@ -118,10 +118,12 @@ func TestABudgetIsNoMatterOfModeInPlace(t *testing.T) {
 	waits, evicts := Pod{}, Pod{}
 	waits.Action, waits.Rule, waits.Class = "Wait", "resize/resize-under-way", Waiting
 	evicts.Action, evicts.Rule = "Evict", "update/mine"
-	for mode, want := range map[string]bool{"InPlace": false, "InPlaceOrRecreate": true} {
-		require.Equal(t, want, (&Report{Mode: mode, Pods: []Pod{waits}}).mayEvict(), mode)
-	}
-	require.True(t, (&Report{Mode: "InPlace", Pods: []Pod{waits, evicts}}).mayEvict(), "by a rule of an overlay")
+	require.False(t, (&Report{Pods: []Pod{waits}}).mayEvict())
+	require.True(t, (&Report{Pods: []Pod{waits, evicts}}).mayEvict(), "by a rule of an overlay")
+	waits.Priority = &answers.Priority{MayEvict: true}
+	require.True(t, (&Report{Pods: []Pod{waits}}).mayEvict())
+	waits.Class = Settled
+	require.False(t, (&Report{Pods: []Pod{waits}}).mayEvict(), "there is nothing to do")
 }
 
 func TestAQuotaThatIsTooSmallIsNamedWithItsNumbers(t *testing.T) {

@@ -198,13 +198,10 @@ func (r *Report) compose(around *objects, replies *ask.Result) {
 	r.Events, r.EventsCut = around.events, around.eventsCut
 }
 
-// mayEvict reports whether a pod is to be evicted, or may come to be. Mode InPlace waits for its node instead.
+// mayEvict reports whether a pod is to be evicted, or may come to be.
 func (r *Report) mayEvict() bool {
 	return slices.ContainsFunc(r.Pods, func(p Pod) bool {
-		if r.Mode == string(vpav1.UpdateModeInPlace) {
-			return p.Action == facts.DoEvict // by a rule of an operator
-		}
-		return p.acts() || p.Class != Settled && p.Rule != ""
+		return p.Action == facts.DoEvict || p.Priority != nil && p.Priority.MayEvict && (p.acts() || p.Class != Settled && p.Rule != "")
 	})
 }
 

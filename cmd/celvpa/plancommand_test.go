@@ -69,8 +69,8 @@ func TestTheJSONOfPlanIsAContract(t *testing.T) {
 	require.NoError(t, err)
 	const change = `"change":[{"container":"app","field":"requests.cpu","from":"100m","to":"500m"},{"container":"app","field":"requests.memory","from":"128Mi","to":"1Gi"}]`
 	require.JSONEq(t, `{"items":[
-		{"pod":"web/a","vpa":"web/shop","action":"Evict","rule":"update/evict","reason":"Its requests are outside the recommended range","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
-		{"pod":"web/b","vpa":"web/shop","action":"Wait","rule":"update/budget-spent","class":"Waiting","reason":"1 of 2 replicas run undisturbed, and the eviction tolerance is 1","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
+		{"pod":"web/a","vpa":"web/shop","action":"Evict","rule":"update/evict","reason":"Its requests are outside the recommended range","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11,"mayEvict":true},`+change+`},
+		{"pod":"web/b","vpa":"web/shop","action":"Wait","rule":"update/budget-spent","class":"Waiting","reason":"1 of 2 replicas run undisturbed, and the eviction tolerance is 1","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11,"mayEvict":true},`+change+`},
 		{"pod":"web/c","vpa":"","action":"Skip","rule":"","reason":"No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not in the manifests"}]}`, string(got))
 
 	report, _, err = plannedFrom(t, false, "")

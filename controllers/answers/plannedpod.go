@@ -35,6 +35,7 @@ type Priority struct {
 	OutsideRecommendedRange bool   `json:"outsideRecommendedRange"`
 	ScaleUp                 bool   `json:"scaleUp"`
 	ResourceDiff            Number `json:"resourceDiff"`
+	MayEvict                bool   `json:"mayEvict,omitempty"` // the pod may come to be evicted
 }
 
 // String is the priority in a column: how far the pod is from its target, whether it needs more of

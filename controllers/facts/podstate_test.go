@@ -186,7 +186,7 @@ func TestAPodsPriorityIsReadFromTheFacts(t *testing.T) {
 	trace := &engine.Trace{}
 	got, failed := s.Rank(plan, trace)
 	require.Empty(t, failed)
-	require.Equal(t, facts.Priority{OutsideRecommendedRange: true, ScaleUp: true, ResourceDiff: 1.5, First: 1, Then: 1.5}, got)
+	require.Equal(t, facts.Priority{OutsideRecommendedRange: true, ScaleUp: true, ResourceDiff: 1.5, MayEvict: true, First: 1, Then: 1.5}, got)
 	_, traced := trace.Last("", "priority.resourceDiff")
 	require.True(t, traced)
 }

@@ -64,7 +64,8 @@ var (
 	prioritySchema = lang.NewSchema("Priority",
 		lang.Field{Name: "outsideRecommendedRange", Type: lang.Bool, Doc: "a request is below its lower or above its upper bound"},
 		lang.Field{Name: "scaleUp", Type: lang.Bool, Doc: "a target exceeds its request"},
-		lang.Field{Name: "resourceDiff", Type: lang.Double, Doc: "relative difference of the pod's totals, summed over resources"})
+		lang.Field{Name: "resourceDiff", Type: lang.Double, Doc: "relative difference of the pod's totals, summed over resources"},
+		lang.Field{Name: "mayEvict", Type: lang.Bool, Doc: "the pod may come to be evicted, so explanations name PodDisruptionBudgets that block it; unset is false"})
 
 	orderSchema = lang.NewSchema("Order",
 		lang.Field{Name: "first", Type: lang.Int, Doc: "more comes first; unset is 0"},
@@ -115,6 +116,7 @@ var (
 		Name: PodPriority, Kind: registry.StagePoint,
 		Doc: "How far a running pod is from its recommendation; run by the updater.",
 		Vars: []registry.Var{
+			{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
 			{Name: "containers", Type: lang.ListOf(lang.RecordOf(comparedSchema.Schema)), Doc: "all containers of the pod, in their order"},
 			{Name: "podLevel", Type: lang.RecordOf(comparedPodSchema.Schema), Doc: "the pod as a whole; unset for pods without resources at pod level"},
 			{Name: "priority", Type: lang.RecordOf(prioritySchema), Writable: true},

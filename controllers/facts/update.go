@@ -19,6 +19,7 @@ type Priority struct {
 	OutsideRecommendedRange bool
 	ScaleUp                 bool
 	ResourceDiff            float64
+	MayEvict                bool // it may come to be evicted
 
 	// Pods with a greater First are updated first; Then breaks ties.
 	First int64
@@ -64,9 +65,10 @@ func (s *PodState) Like(pod *corev1.Pod) PodState {
 // Rank runs pod.priority.
 func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*engine.RuleError) {
 	s.compare(plan)
+	s.bindVPA()
 	s.priority = prioritySchema.New().SetBool("outsideRecommendedRange", false).SetBool("scaleUp", false).SetDouble("resourceDiff", 0)
 	order := orderSchema.New()
-	f := podPriority.Borrow().Set("containers", s.compared).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
+	f := podPriority.Borrow().Set("vpa", s.vpa).Set("containers", s.compared).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
 	failed := plan.RunStages(PodPriority, f, trace)
 	if trace == nil {
 		f.Return()
@@ -77,6 +79,7 @@ func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*en
 		OutsideRecommendedRange: s.priority.Bool("outsideRecommendedRange"),
 		ScaleUp:                 s.priority.Bool("scaleUp"),
 		ResourceDiff:            s.priority.Double("resourceDiff"),
+		MayEvict:                s.priority.Bool("mayEvict"),
 	}, failed
 }
 

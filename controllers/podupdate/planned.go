@@ -14,7 +14,7 @@ func Planned(p *Pod, verdict engine.Verdict, trace *engine.Trace) answers.Planne
 	pod := p.PodState.Pod
 	out := LeftAlone(pod, p.VPA, verdict)
 	out.Action = Action(verdict.Do)
-	out.Priority = &answers.Priority{OutsideRecommendedRange: p.Priority.OutsideRecommendedRange, ScaleUp: p.Priority.ScaleUp, ResourceDiff: answers.Number(p.Priority.ResourceDiff)}
+	out.Priority = &answers.Priority{OutsideRecommendedRange: p.Priority.OutsideRecommendedRange, ScaleUp: p.Priority.ScaleUp, ResourceDiff: answers.Number(p.Priority.ResourceDiff), MayEvict: p.Priority.MayEvict}
 	for _, one := range facts.Alterations(pod, ChangeOf(p, verdict)) {
 		out.Change = append(out.Change, answers.Change(one))
 	}
