@@ -55,9 +55,10 @@ LABS := test-integration test-faults chart-test test-monitoring
 BUSY_LAB := $(if $(filter-out unit,$(BUSY)),busy:)
 WAVES_LAB := '$(BUSY_LAB)1:lab-build' '$(BUSY_LAB)$(if $(LONG),1,2):$(LABS)' '$(BUSY_LAB)1:test-node-vm'
 
+# Lint comes alone: beside unit tests, both would compile all packages on a fresh machine.
 .PHONY: test
 test: need-go ## Everything: lint and unit tests, then the tests on labs; goes on after a failure, and ends with what failed and how long each part took; LONG=1 also tries more seeds, fuzzes, and detects races; BUSY=1 runs four busy loops beside, BUSY=unit beside unit tests only
-	@conformance/test.sh $(if $(BUSY),'1:lint' 'busy:2:$(UNIT)','2:lint $(UNIT)') $(if $(LONG),'1:test-race test-fuzz') $(WAVES_LAB)
+	@conformance/test.sh '1:lint' '$(if $(BUSY),busy:)2:$(UNIT)' $(if $(LONG),'1:test-race test-fuzz') $(WAVES_LAB)
 
 .PHONY: test-unit
 test-unit: need-go ## Tests that need no cluster; BUSY=1 runs four busy loops beside
