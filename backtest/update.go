@@ -111,7 +111,9 @@ func (r *replay) look(slot int, v *liveVPA, now time.Time) *look {
 		last.Now = now
 		return last
 	}
-	assessed, failed := podupdate.Assess(v.chosen.Plan, podupdate.Request{Pod: p.pod, VPA: v.vpa, Limits: r.limits[p.pod.Namespace], Now: now, Other: p.other}, nil)
+	assessed, failed := podupdate.Assess(v.chosen.Plan, podupdate.Request{
+		Pod: p.pod, VPA: v.vpa, Limits: r.limits[p.pod.Namespace], Now: now, Other: p.other, Template: r.in.slots[slot].staged.Next.Spec.Containers,
+	}, nil)
 	for _, one := range failed {
 		r.note("pods of %s: %v; its values are left as they were", ownerOf(p.pod), one)
 	}

@@ -61,6 +61,13 @@ func (v *judgedVPA) leaves() (bool, engine.Verdict) {
 // assess asks the rules of a VPA what a pod should have. explain adds a trace.
 func (u *updater) assess(v *judgedVPA, pod *corev1.Pod, explain bool) (a assessed) {
 	a.request = podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now, Other: u.other(v, pod)}
+	if facts.Boosted(pod) {
+		template, err := u.resolver.Template(context.Background(), pod)
+		if err != nil {
+			u.note("pod %s: its startup boost ends without its pod template: %v", keyOfPod(pod), err)
+		}
+		a.request.Template = template
+	}
 	if explain {
 		a.trace = &engine.Trace{}
 		v.chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.VerticalPodAutoscaler), a.trace)

@@ -26,6 +26,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender"
+	"github.com/celvpa/celvpa/controllers/slim"
 	"github.com/celvpa/celvpa/controllers/target"
 )
 
@@ -38,6 +39,7 @@ type part struct {
 	growth              growth          // of its heap, where it is alone in its process; zero = the usual
 	writesOverlayStatus bool            // it writes the status of RuleOverlays
 	targetOnly          bool            // of recommendations it reads only the target
+	templates           bool            // with gate CPUStartupBoost it reads the pod templates of those controllers
 	reads               []client.Object // what it reads of all namespaces, besides VPAs and the controllers of pods
 
 	flags func(*options, *cobra.Command)
@@ -55,7 +57,7 @@ var (
 		address: ":8943", lease: "vpa-updater",
 		points: []string{facts.VPAUpdate, facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate, facts.PodRefused, facts.PodEvicted, facts.PodUnboost}, reads: []client.Object{&corev1.Pod{}, &corev1.LimitRange{}},
 		flags: func(o *options, c *cobra.Command) { o.addUpdater(c.Flags()) },
-		join:  joinUpdater, growth: updaterGrowth,
+		join:  joinUpdater, growth: updaterGrowth, templates: true,
 	}
 	admissionPart = part{
 		address: ":8944",
@@ -135,8 +137,11 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	for _, p := range parts {
 		reads = append(reads, p.reads...)
 	}
-	targetOnly := !slices.ContainsFunc(parts, func(p part) bool { return !p.targetOnly })
-	proc, err := newProcess(ctx, o, reads, targetOnly)
+	kept := slim.ByObject(!slices.ContainsFunc(parts, func(p part) bool { return !p.targetOnly }))
+	if policyOptions.Gates[gateBoost] && slices.ContainsFunc(parts, func(p part) bool { return p.templates }) {
+		slim.KeepTemplates(kept)
+	}
+	proc, err := newProcess(ctx, o, reads, kept)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/simulate"
 )
 
 // Regression: the plan asked the VPA that controls running pods, or the first of those that leave them alone, when a startup
@@ -59,6 +62,34 @@ func TestBoostsThatCannotEndAreReported(t *testing.T) {
 			report, notes, err := plannedFrom(t, true, tt.text+two+cannot)
 			require.NoError(t, err)
 			require.Equal(t, tt.rows, rows(report), notes)
+		})
+	}
+}
+
+// Regression: with --max-allowed-cpu-boost, a forged annotation gave pods that have what the flag allows any CPU.
+func TestAPlannedBoostEndsWithNoMoreThanThePodTemplateHas(t *testing.T) {
+	pod := strings.Replace(running("a", "shop", "ReplicaSet", "shop-75675f5897", ", annotations: {vpaCpuStartupBoost/app: '{\"requests\":{\"cpu\":\"50\"},\"limits\":{}}'}", "",
+		", conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-01-31T11:00:00Z'}]"), "cpu: 100m", "cpu: 2", 1)
+	vpa := strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {updatePolicy: {updateMode: InPlace}, ", 1)
+	for name, tt := range map[string]struct{ resources, want string }{
+		"without a request": {"{}", ""},
+		"with a lower one":  {"{requests: {cpu: 1}}", ""},
+		"with a higher one": {"{requests: {cpu: 4}}", "container app: requests.cpu 2 → 4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			deployment := strings.Replace(sized("Deployment", "", "shop", 1), "[{name: app}]", "[{name: app, resources: "+tt.resources+"}]", 1)
+			require.Contains(t, deployment, tt.resources)
+			out, stderr, err := run(vpa+deployment+pod, "plan", "-f", "-", "-o", "json", "--now", planNow, "--feature-gates=CPUStartupBoost=true,InPlace=true", "--max-allowed-cpu-boost=2")
+			require.NoError(t, err, stderr)
+			var report simulate.Plan
+			require.NoError(t, json.Unmarshal([]byte(out), &report))
+			require.Len(t, report.Items, 1)
+			require.Equal(t, "unboost/boost-over", report.Items[0].Rule)
+			var changes []string
+			for _, c := range report.Items[0].Change {
+				changes = append(changes, c.String())
+			}
+			require.Equal(t, tt.want, strings.Join(changes, "; "))
 		})
 	}
 }

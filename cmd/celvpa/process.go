@@ -63,8 +63,8 @@ type process struct {
 }
 
 // newProcess connects to the API server and prepares the caches: of VPAs, of the controllers of pods and of what else is read,
-// of which a kind may be named more than once.
-func newProcess(ctx context.Context, o *options, reads []client.Object, targetOnly bool) (*process, error) {
+// of which a kind may be named more than once. kept is what the caches keep of them.
+func newProcess(ctx context.Context, o *options, reads []client.Object, kept map[client.Object]cache.ByObject) (*process, error) {
 	p := &process{health: newHealth(clock.RealClock{}), address: o.address, secure: o.secureMetrics.address, explained: o.explainAddress, namespace: o.namespace}
 	config, err := restConfig(o)
 	if err != nil {
@@ -83,7 +83,7 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, targetOn
 	utilruntime.Must(vpav1.AddToScheme(scheme))
 	utilruntime.Must(rulesv1alpha1.AddToScheme(scheme))
 
-	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: slim.ByObject(targetOnly), NewInformer: p.pods.Informer}
+	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: kept, NewInformer: p.pods.Informer}
 	cached.ByObject[&corev1.Event{}] = oom.Events()
 	if o.namespace != "" {
 		cached.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}

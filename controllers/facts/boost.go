@@ -66,6 +66,16 @@ func (b *boundPod) boost(container string) *lang.Record {
 	return boostedSchema.Of(boosting{note, on})
 }
 
+// template binds what the pod template of the owner has for a container.
+func (b *boundPod) template(container string) *lang.Record {
+	for i := range b.in.Template {
+		if c := &b.in.Template[i]; c.Name == container {
+			return stanzaSchema.Of(stanza{c.Resources.Requests, c.Resources.Limits})
+		}
+	}
+	return stanzaSchema.Empty()
+}
+
 func boostOf(r *lang.Record) (b Boost) {
 	_, b.Raised = r.Int("cpu")
 	on := r.Bool("on")

@@ -99,7 +99,10 @@ func (b *boundPod) bind(f *fitted, of boundOfPods) {
 			recommended = Resources(of.container(b.parts[i].recommendation))
 		}
 		item.Notes = nil
-		b.start(item, i, recommended, ratiosSchema.Empty(), withheldSchema.Empty())
+		b.start(item, recommended, ratiosSchema.Empty(), withheldSchema.Empty())
+		if i < len(b.parts) {
+			item.Set("boost", b.boost(b.parts[i].name))
+		}
 	}
 }
 
@@ -109,7 +112,10 @@ func (b *boundPod) resources(target *fitted) *fitted {
 	b.addAll(f)
 	for i, item := range f.items {
 		from := target.items[i]
-		b.start(item, i, from.Record("recommended"), from.Record("ratio"), from.Record("withheld"))
+		b.start(item, from.Record("recommended"), from.Record("ratio"), from.Record("withheld"))
+		if i < len(b.parts) {
+			item.Set("boost", from.Record("boost")).Set("template", b.template(b.parts[i].name))
+		}
 	}
 	if b.pod != nil {
 		f.items[len(b.parts)].Set("report", reportSchema.Empty())
@@ -131,13 +137,10 @@ func (b *boundPod) addAll(f *fitted) {
 	}
 }
 
-// start binds what rules write of the i-th item.
-func (b *boundPod) start(item *registry.Item, i int, recommended, ratio, withheld *lang.Record) {
+// start binds what rules write of an item.
+func (b *boundPod) start(item *registry.Item, recommended, ratio, withheld *lang.Record) {
 	item.Set("recommended", recommended).Set("ratio", ratio).Set("withheld", withheld).
 		Set("requests", resourcesSchema.Empty()).Set("limits", resourcesSchema.Empty())
-	if i < len(b.parts) {
-		item.Set("boost", b.boost(b.parts[i].name))
-	}
 }
 
 func (b *boundPod) common(f *fitted) *fitted {

@@ -84,6 +84,13 @@ var (
 	}
 )
 
+// templatedScope is containerScope at pod.resources.
+var templatedScope = registry.Scope{
+	Name: containerScope.Name, List: containerScope.List, Doc: containerScope.Doc,
+	Vars: append(slices.Clip(containerScope.Vars), registry.Var{Name: "template", Type: lang.RecordOf(stanzaSchema.Schema),
+		Doc: "what the pod template of the pod's owner has; set for boosted pods that run, if the owner is of a built-in kind"}),
+}
+
 // reportedPodScope is podScope at pod.resources.
 var reportedPodScope = registry.Scope{
 	Name: podScope.Name, Whole: podScope.Whole, Doc: podScope.Doc,
@@ -120,6 +127,6 @@ var podResources = &registry.Point{
 	Vars: append([]registry.Var{
 		{Name: "start", Type: lang.RecordOf(startSchema.Schema), Doc: "the start of a running pod"},
 	}, podFacts...),
-	Scopes: []registry.Scope{containerScope, reportedPodScope},
+	Scopes: []registry.Scope{templatedScope, reportedPodScope},
 	Judged: []string{"requests", "limits"},
 }

@@ -26,6 +26,8 @@ type PodInput struct {
 	Bounds bool
 	// Now is the time for a running pod; zero = ignore startup boosts.
 	Now time.Time
+	// Template are the containers of its owner's pod template; nil = unknown. Only the end of a startup boost needs it.
+	Template []corev1.Container
 }
 
 // PodChange is what the rules want for a pod.

@@ -20,6 +20,8 @@ type Request struct {
 	VPA    *vpav1.VerticalPodAutoscaler
 	Limits *facts.LimitRanges // of the pod's namespace; nil = none
 	Now    time.Time
+	// Template are the containers of its owner's pod template, of a boosted pod; nil = unknown.
+	Template []corev1.Container
 	// ResizeSeen is when the current resize of the pod was first seen; zero = now.
 	ResizeSeen time.Time
 	// Replaced counts the resizes that replaced others since the pod was last without one, and
@@ -46,7 +48,7 @@ type Pod struct {
 // Assess asks the rules of a plan which resources a pod should have, and how far it is from them.
 // It also returns rules that failed.
 func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.RuleError) {
-	review := facts.ReviewPod(plan, facts.PodInput{Pod: r.Pod, VPA: r.VPA, Limits: r.Limits, Bounds: true, Now: r.Now}, trace)
+	review := facts.ReviewPod(plan, facts.PodInput{Pod: r.Pod, VPA: r.VPA, Limits: r.Limits, Bounds: true, Now: r.Now, Template: r.Template}, trace)
 	change, failed := review.Change, review.Failed
 	p := &Pod{PodState: facts.PodState{
 		Pod: r.Pod, VPA: r.VPA, Change: change, Now: r.Now, NoAdmission: r.NoAdmission, Refusal: review.Refusal(), Other: r.Other,
@@ -60,7 +62,7 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 	if over := func(c facts.ContainerChange) bool { return c.Boost.Over }; slices.ContainsFunc(change.Containers, over) && facts.ChangesQOS(r.Pod, change) {
 		without := r.VPA.DeepCopy()
 		without.Status.Recommendation = nil
-		p.before, more = facts.ResourcesForPod(plan, facts.PodInput{Pod: r.Pod, VPA: without, Limits: r.Limits, Now: r.Now}, nil)
+		p.before, more = facts.ResourcesForPod(plan, facts.PodInput{Pod: r.Pod, VPA: without, Limits: r.Limits, Now: r.Now, Template: r.Template}, nil)
 		failed = append(failed, more...)
 		if facts.ChangesQOS(r.Pod, p.before) { // the pod was created with the boost that makes the difference
 			p.before.KeepAmounts()

@@ -63,6 +63,17 @@ func watched(transform toolscache.TransformFunc) toolscache.TransformFunc {
 	}
 }
 
+// KeepTemplates makes a cache keep what the containers of pods have in the templates of their direct owners, too.
+func KeepTemplates(kinds map[client.Object]cache.ByObject) {
+	for object, by := range kinds {
+		switch object.(type) {
+		case *appsv1.DaemonSet, *appsv1.ReplicaSet, *appsv1.StatefulSet, *corev1.ReplicationController, *batchv1.Job:
+			by.Transform = watched(ControllerWithTemplate)
+			kinds[object] = by
+		}
+	}
+}
+
 // annotationLastApplied is kubectl's copy of the whole object.
 const annotationLastApplied = corev1.LastAppliedConfigAnnotation
 
@@ -149,6 +160,33 @@ func Controller(object any) (any, error) {
 		return out, nil
 	}
 	return object, nil
+}
+
+// ControllerWithTemplate is Controller, and keeps name and resources of the containers in the pod template of a direct owner of
+// pods.
+func ControllerWithTemplate(object any) (any, error) {
+	out, err := Controller(object)
+	switch o := object.(type) {
+	case *appsv1.DaemonSet:
+		out.(*appsv1.DaemonSet).Spec.Template = template(&o.Spec.Template)
+	case *appsv1.ReplicaSet:
+		out.(*appsv1.ReplicaSet).Spec.Template = template(&o.Spec.Template)
+	case *appsv1.StatefulSet:
+		out.(*appsv1.StatefulSet).Spec.Template = template(&o.Spec.Template)
+	case *corev1.ReplicationController:
+		if o.Spec.Template != nil {
+			kept := template(o.Spec.Template)
+			out.(*corev1.ReplicationController).Spec.Template = &kept
+		}
+	case *batchv1.Job:
+		out.(*batchv1.Job).Spec.Template = template(&o.Spec.Template)
+	}
+	return out, err
+}
+
+// template keeps the containers of a pod template.
+func template(of *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: containers(of.Spec.Containers).list}}
 }
 
 // only keeps some conditions; most controllers have none of them.

@@ -98,7 +98,8 @@ type controller struct {
 	// Of a well-known kind. matches is how it finds its pods; nil matches nothing.
 	wellKnown bool
 	matches   *metav1.LabelSelector
-	version   string // resourceVersion of the object
+	version   string             // resourceVersion of the object
+	template  []corev1.Container // of its pods, read-only
 
 	selector labels.Selector // nil when it has none; see complete
 }
@@ -123,6 +124,7 @@ func (r *Resolver) readKnown(ctx context.Context, k Key) (c controller, found bo
 	}
 	c = controller{wellKnown: true, owners: object.GetOwnerReferences(), uid: object.GetUID(), version: object.GetResourceVersion()}
 	c.matches, c.replicas = podsOf(object)
+	c.template = templateOf(object)
 	c.refused = refusedOf(object)
 	return c, true, nil
 }
@@ -151,6 +153,25 @@ func podsOf(object client.Object) (matches *metav1.LabelSelector, replicas *int3
 		}
 	}
 	return nil, nil
+}
+
+// templateOf are the containers of the pods that a well-known controller makes itself.
+func templateOf(object client.Object) []corev1.Container {
+	switch o := object.(type) {
+	case *appsv1.DaemonSet:
+		return o.Spec.Template.Spec.Containers
+	case *appsv1.ReplicaSet:
+		return o.Spec.Template.Spec.Containers
+	case *appsv1.StatefulSet:
+		return o.Spec.Template.Spec.Containers
+	case *corev1.ReplicationController:
+		if o.Spec.Template != nil {
+			return o.Spec.Template.Spec.Containers
+		}
+	case *batchv1.Job:
+		return o.Spec.Template.Spec.Containers
+	}
+	return nil
 }
 
 // refusedOf is why the API server refuses new pods of a controller.

@@ -122,6 +122,22 @@ func (r *Resolver) Demand(ctx context.Context, k Key, live int) (Demand, error) 
 	return Demand{Replicas: int(*c.replicas), Counted: true, Refused: c.refused}, nil
 }
 
+// Template are the containers of the pod template of a pod's direct owner, with what they request and
+// their limits. It is nil if that is not known: the pod has no owner, or one of a custom kind, or its
+// owner is gone. Callers must not change it.
+func (r *Resolver) Template(ctx context.Context, pod *corev1.Pod) ([]corev1.Container, error) {
+	owner := ControllerOf(pod.OwnerReferences)
+	k, _ := DirectOwner(pod)
+	if _, known := wellKnown[k.Kind]; owner == nil || !known || !k.builtIn() {
+		return nil, nil
+	}
+	c, found, err := r.readKnown(ctx, k)
+	if err != nil || !found || c.uid != "" && owner.UID != "" && c.uid != owner.UID {
+		return nil, err
+	}
+	return c.template, nil
+}
+
 // Scalable reports whether a controller of a custom kind has a scale subresource, in any version
 // (UPSTREAM.md §2.4). After an error that is unknown.
 func (r *Resolver) Scalable(ctx context.Context, k Key) (bool, error) {

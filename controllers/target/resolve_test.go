@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -218,5 +219,33 @@ func TestPodIsNotComparedWithVPAsOfOtherTargets(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, found, 2)
 		require.Equal(t, []string{"v", "twin"}, []string{found[0].Name, found[1].Name})
+	}
+}
+
+func TestTemplateIsThatOfTheDirectOwner(t *testing.T) {
+	web, web1 := deployment("web"), replicaSet("web-1", "web")
+	web.Spec.Template.Spec.Containers = []corev1.Container{{Name: "newer"}}
+	web1.UID, web1.Spec.Template.Spec.Containers = "u1", []corev1.Container{{Name: "app"}}
+	r := resolver(nil, web, web1)
+	by := func(apiVersion, kind, name string, uid types.UID) *corev1.Pod {
+		pod := podOf(owner(apiVersion, kind, name, ptr.To(true)))
+		pod.OwnerReferences[0].UID = uid
+		return pod
+	}
+	for name, tt := range map[string]struct {
+		pod  *corev1.Pod
+		want []corev1.Container
+	}{
+		"a ReplicaSet, not its Deployment":         {by("apps/v1", "ReplicaSet", "web-1", "u1"), []corev1.Container{{Name: "app"}}},
+		"one of another life":                      {by("apps/v1", "ReplicaSet", "web-1", "u0"), nil},
+		"one that is gone":                         {by("apps/v1", "ReplicaSet", "web-2", "u2"), nil},
+		"a custom kind of the same name":           {by("apps.example.com/v1", "ReplicaSet", "web-1", "u1"), nil},
+		"another custom kind":                      {by("example.com/v1", "Thing", "web-1", "u1"), nil},
+		"no owner":                                 {podOf(), nil},
+		"a Deployment, which makes no pods itself": {by("apps/v1", "Deployment", "web", ""), nil},
+	} {
+		got, err := r.Template(context.Background(), tt.pod)
+		require.NoError(t, err, name)
+		require.Equal(t, tt.want, got, name)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/celvpa/celvpa/engine/faults"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -199,6 +201,12 @@ func (w *Workload) between(kind schema.GroupKind, name string) Workload {
 			object.SetNamespace(w.Namespace)
 			object.SetName(name)
 			object.SetOwnerReferences([]metav1.OwnerReference{w.reference()})
+			switch o := object.(type) {
+			case *appsv1.ReplicaSet:
+				o.Spec.Template.Spec = w.Template.Spec
+			case *batchv1.Job:
+				o.Spec.Template.Spec = w.Template.Spec
+			}
 			return newWorkload(kind, object)
 		}
 	}

@@ -36,7 +36,11 @@ func (b *Controller) assess(ctx context.Context, pod *corev1.Pod, v *vpav1.Verti
 	if a.beside, err = b.withOwnerOf(ctx, pod); err != nil {
 		return a, err
 	}
-	a.request = podupdate.Request{Pod: pod, VPA: v, Limits: limits, Now: b.Clock.Now()}
+	template, err := b.Resolver.Template(ctx, pod)
+	if err != nil {
+		return a, err
+	}
+	a.request = podupdate.Request{Pod: pod, VPA: v, Limits: limits, Now: b.Clock.Now(), Template: template}
 	var failed []*engine.RuleError
 	a.Pod, failed = podupdate.Assess(plan, a.request, trace)
 	policy.Report(log, "values unchanged", failed...)

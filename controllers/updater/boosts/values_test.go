@@ -2,6 +2,7 @@ package boosts
 
 import (
 	"encoding/json"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -257,4 +258,47 @@ func TestContainersStayWithinThePodDuringABoost(t *testing.T) {
 	require.True(t, got.Containers[0].Boost.Over)
 	require.True(t, got.Containers[1].Boost.On)
 	require.True(t, fits(pod, got), "%s; %s; pod %s", written(&got.Containers[0].ResourceChange), written(&got.Containers[1].ResourceChange), written(got.Pod))
+}
+
+// Regression: with --max-allowed-cpu-boost, whoever could annotate a pod that has what the flag allows gave it any CPU.
+func TestAForgedBoostGivesNoMoreThanThePodTemplateHas(t *testing.T) {
+	const forged = `{"requests":{"cpu":"50"},"limits":{"cpu":"100"}}`
+	template := func(resources string) (out []corev1.Container) {
+		require.NoError(t, json.Unmarshal([]byte(`[{"name":"b","resources":{"requests":{"cpu":"32"}}},{"name":"a","resources":`+resources+`}]`), &out))
+		return out
+	}
+	four := template(`{"requests":{"cpu":"4"},"limits":{"cpu":"8"}}`)
+	for name, tt := range map[string]struct {
+		note     string
+		template []corev1.Container
+		params   map[string]string
+		policy   string
+		limits   []corev1.LimitRangeItem
+		want     string
+	}{
+		"no more than it has, if the pod template is unknown":    {note: forged, want: "2 - / 4 -"},
+		"no more than it has, if the pod template requests less": {note: forged, template: template(`{"requests":{"cpu":"1"}}`), want: "2 - / 4 -"},
+		"no more than the pod template has":                      {note: forged, template: four, want: "4 - / 8 -"},
+		"what it had":                                            {note: `{"requests":{"cpu":"3"},"limits":{"cpu":"6"}}`, template: four, want: "3 - / 6 -"},
+		"no more than maxAllowed":                                {note: forged, template: four, policy: `{"containerName":"a","maxAllowed":{"cpu":"3"}}`, want: "3 - / 4 -"},
+		"no more than the maximum of all containers":             {note: forged, template: four, params: map[string]string{"containerMaxAllowed.cpu": "3500m"}, want: "3500m - / 4 -"},
+		"no more than a LimitRange allows":                       {note: forged, template: four, limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{"cpu": resource.MustParse("5")}}}, want: "4 - / 5 -"},
+		"what it has, if the ceiling is lower":                   {note: forged, template: four, params: map[string]string{"ceilings.ceiling.cpu": "16"}, want: "- - / - -"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			params := map[string]string{"maxBoostedCPU": "2"}
+			maps.Copy(params, tt.params)
+			book, err := policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true}, Params: params, Points: []string{facts.ContainerPolicy, facts.PodFit, facts.PodResources}})
+			require.NoError(t, err)
+			pod := podOf(t, time.Hour, `{"containers":[{"name":"a","resources":{"requests":{"cpu":"2","memory":"100Mi"},"limits":{"cpu":"4"}}}]}`, map[string]string{"a": tt.note})
+			in := facts.PodInput{Pod: pod, VPA: vpaOf(t, `{"spec":{"resourcePolicy":{"containerPolicies":[`+tt.policy+`]},`+boost60+`}}`), Now: noon, Template: tt.template}
+			if tt.limits != nil {
+				in.Limits = facts.FoldLimitRanges([]corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: tt.limits}}})
+			}
+			got, failed := facts.ResourcesForPod(book.Default(), in, nil)
+			require.Empty(t, failed)
+			require.True(t, got.Containers[0].Boost.Over)
+			require.Equal(t, tt.want, written(&got.Containers[0].ResourceChange))
+		})
+	}
 }
