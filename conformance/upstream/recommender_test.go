@@ -12,7 +12,7 @@ import (
 )
 
 // imagined is how many stories of each kind the ordinary test runs, in some seconds.
-const imagined = 35
+const imagined = 70
 
 var storyKinds = map[string]storyKind{
 	"one history of each container":  {one: true},
@@ -50,7 +50,7 @@ func TestTheStateRecommendsAsUpstreamDoes(t *testing.T) {
 func replayMany(t *testing.T, kind storyKind, celvpa func(story, time.Time) recommending) {
 	defer newByUpstream(story{}, time.Time{}) // upstream's configuration is global
 	counts, sorts := map[string]int{}, map[string]int{}
-	for seed := range uint64(imagined) {
+	for seed := range seeds(imagined) {
 		s := imagine(seed, kind)
 		out := replay(t, s, celvpa)
 		for k, n := range out.Counts {
@@ -97,6 +97,7 @@ func FuzzRecommender(f *testing.F) {
 	names := slices.Sorted(maps.Keys(storyKinds))
 	for i := range names {
 		f.Add(uint64(imagined), i)
+		f.Add(uint64(533), i)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, kind int) {
 		if kind < 0 || kind >= len(names) {

@@ -13,8 +13,8 @@ import (
 func TestCheckpointsGoBackAndForth(t *testing.T) {
 	defer newByUpstream(story{}, time.Time{})
 	exchanges, withMore := 0, 0
-	for seed := range uint64(20) {
-		s := imagine(seed+1000, storyKind{one: true, restart: true})
+	for seed := range seeds(40) {
+		s := imagine(seed, storyKind{one: true, restart: true})
 		last := 0
 		for i := range s.Events {
 			if e := &s.Events[i]; e.Do == doRestart || e.Do == doCPU && i-last > 150 {

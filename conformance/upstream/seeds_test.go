@@ -2,10 +2,38 @@ package upstream
 
 import (
 	"fmt"
+	"iter"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// firstSeed is where the ordinary tests begin, so that a failure is that of a change. The
+// environment variable draws others.
+const firstSeed = 430_000
+
+const seedVariable = "CELVPA_FIRST_SEED"
+
+// seeds are those of so many generated cases.
+func seeds(number int) iter.Seq[uint64] {
+	first := uint64(firstSeed)
+	if text := os.Getenv(seedVariable); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			panic(seedVariable + ": " + err.Error())
+		}
+		first = n
+	}
+	return func(yield func(uint64) bool) {
+		for i := range uint64(number) {
+			if !yield(first + i) {
+				return
+			}
+		}
+	}
+}
 
 // TestASeedIsOneCase: regression, a generator that drew in the order of a map made another case in each run, so a fault came and went.
 func TestASeedIsOneCase(t *testing.T) {

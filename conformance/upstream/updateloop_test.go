@@ -70,8 +70,8 @@ func TestTheCycleOfUpstreamIsItsOwn(t *testing.T) {
 	loop := newLoop(t)
 	did := 0
 	for name, kind := range updateKinds {
-		for seed := range uint64(300) {
-			c := generateUpdate(seed+1e6, kind)
+		for seed := range seeds(600) {
+			c := generateUpdate(seed, kind)
 			in, err := readUpdate(c)
 			require.NoError(t, err)
 			cycle, err := updateByUpstream(in.copy(), c.Gates, ways{})
