@@ -110,7 +110,7 @@ func TestAWorkloadThatCannotBeReadIsNoErrorOfItsVPA(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, result.Items[0].Warnings)
 	require.Len(t, cluster.Notes(), 1)
-	require.Contains(t, cluster.Notes()[0], "x:3: Deployment shop/web cannot be read: ")
+	require.Contains(t, cluster.Notes()[0], "standard input:3: Deployment shop/web cannot be read: ")
 	require.Contains(t, cluster.Notes()[0], "; what depends on it is not checked")
 }
 
