@@ -73,8 +73,11 @@ func (r *updateResult) wantsLess(pod *corev1.Pod, tried map[string]corev1.Resour
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		requests := merged(c.Resources.Requests, nil)
-		if !(&podResult{VPA: r.VPA}).isOff(c.Name) {
-			requests = merged(requests, after[i].Requests)
+		by := &podResult{VPA: r.VPA}
+		for name, q := range after[i].Requests {
+			if !by.isOff(c.Name) && by.controls(c.Name, name) {
+				requests[name] = q
+			}
 		}
 		for _, name := range bounded {
 			now, ok := requests[name]

@@ -157,6 +157,12 @@ pods: [{metadata: {name: p0, annotations: {vpaObservedContainers: b}, ownerRefer
 spec: {containers: [{name: a}, {name: b, resources: {requests: {cpu: 400m, memory: 512Mi}}}]}}],
 vpa: {spec: {updatePolicy: {evictionRequirements: [{resources: [cpu], changeRequirement: TargetHigherThanRequests}]}},
 status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: 1Gi}}, {containerName: b, target: {cpu: 100m}, upperBound: {cpu: 250m}}]}}}}`,
+	"what the policy leaves alone stays as requested where an infeasible resize asked for more": `gates: {InPlace: true}
+object: {infeasible: {p0: {a: {cpu: 150m}}}, flags: {min-replicas: 1}, owners: [{kind: ReplicaSet, name: r, replicas: 1}],
+pods: [{metadata: {name: p0, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, controller: true}]},
+spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 128Mi}}}]}}],
+vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, controlledResources: [memory]}]}, updatePolicy: {updateMode: InPlace}},
+status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 200m, memory: 1Gi}, lowerBound: {cpu: 150m, memory: 512Mi}}]}}}}`,
 	"a container with mode Off may not lack requests": `object: {flags: {min-replicas: 1}, owners: [{kind: ReplicaSet, name: r, replicas: 1}],
 pods: [{metadata: {name: p0, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, controller: true}]},
 spec: {containers: [{name: b, resources: {requests: {cpu: 100m, memory: 128Mi}}}, {name: c}]}}],
