@@ -10,7 +10,6 @@ import (
 
 	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/engine"
-	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
@@ -31,7 +30,7 @@ func onHugeFacts(t *testing.T, body string, check func(t *testing.T, now *lang.R
 				for _, e := range p.RunStages("mixed", f, nil) {
 					failures = append(failures, e.Err.Error())
 				}
-			}), uint64(2*closure.MaxRunBytes), "boxes of numbers are not counted")
+			}), uint64(2*lang.MaxPointBytes), "what CEL builds is counted at its end, and boxes of numbers are not")
 			check(t, now, failures)
 		})
 	}
@@ -47,8 +46,8 @@ func TestRunIsBoundedForAnyFacts(t *testing.T) {
 		{"a list of lists", rule("v: \"[is, is, is]\"", "now.i: size(v)"), "set now.i: the list would have more than 8388608 bytes"},
 		{"a stored string", rule("", "now.s: t"), "set now.s: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
 		{"a stored list", rule("", "now.l: \"is.map(k, 'x')\""), "set now.l: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
-		{"nested loops", rule("", "now.i: \"sum(is.map(a, size(is.map(b, b))))\""), "set now.i: the rules (built more than 1073741824 bytes of texts and lists|took more than 400000000 steps) in one run"},
-		{"nested loops without a list", rule("", "now.i: \"is.exists(a, is.all(b, b > 0) ? a > 1 : false) ? 1 : 2\""), "set now.i: the rules took more than 400000000 steps in one run"},
+		{"nested loops", rule("", "now.i: \"sum(is.map(a, size(is.map(b, b))))\""), "set now.i: the rules (built more than 33554432 bytes of texts and lists|took more than 10000000 steps) in one run"},
+		{"nested loops without a list", rule("", "now.i: \"is.exists(a, is.all(b, b > 0) ? a > 1 : false) ? 1 : 2\""), "set now.i: the rules took more than 10000000 steps in one run"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

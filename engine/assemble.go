@@ -2,6 +2,7 @@ package engine
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/google/cel-go/common/types"
 
@@ -17,6 +18,17 @@ type pointCode struct {
 	stages  []stageCode    // of all sets, in order
 	rows    []decisionCode // of all sets, in order
 	sources []stepSource   // of trace steps
+	payers  []Payer
+}
+
+// paying returns the index of who pays for code.
+func (c *pointCode) paying(set *SetPlan, overlay string) int32 {
+	p := Payer{set.RuleSet.Name.Value, overlay}
+	i := slices.Index(c.payers, p)
+	if i < 0 {
+		i, c.payers = len(c.payers), append(c.payers, p)
+	}
+	return int32(i)
 }
 
 // source registers the origin of trace steps and returns its index; w is nil unless they write.
@@ -76,6 +88,7 @@ type origin struct {
 	axis    *lang.AxisValue // of the stage; nil = none
 	overlay string          // source overlay; empty = none
 	scope   int             // index into Point.Scopes; -1 = none
+	payer   int32           // index into pointCode.payers
 }
 
 // path is set/stage/rule, or set/rule without a stage, plus the axis value.
@@ -130,7 +143,7 @@ func (s *SetPlan) assembler(vars *closure.Variables, known closure.Constants, in
 // stage returns ok = false for a stage that can do nothing.
 func (a *stageAssembler) stage(st *StagePlan) (out stageCode, ok bool) {
 	out = stageCode{names: a.Namespace(), scope: st.Scope, skipOnError: st.SkipOnError, solver: st.Solver}
-	out.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: stageCondition, overlay: st.Overlay, scope: st.Scope}
+	out.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: stageCondition, overlay: st.Overlay, scope: st.Scope, payer: a.code.paying(a.set, st.Overlay)}
 	out.source = a.code.source(out.origin, nil)
 	if out.when, ok = a.condition(st.When); !ok {
 		return out, false
@@ -160,7 +173,7 @@ func (a *stageAssembler) rule(st *StagePlan, i int, r *RulePlan) (out assembledR
 	if out.code.when, out.ok = a.condition(r.When); !out.ok {
 		return out
 	}
-	out.code.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: r.Name, pos: r.Pos, note: r.Note, overlay: r.Overlay, scope: st.Scope}
+	out.code.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: r.Name, pos: r.Pos, note: r.Note, overlay: r.Overlay, scope: st.Scope, payer: a.code.paying(a.set, r.Overlay)}
 	out.code.source = a.code.source(out.code.origin, nil)
 	for i := range r.Writes {
 		w := writeCode{plan: &r.Writes[i]}
@@ -207,7 +220,7 @@ func (a *stageAssembler) decisions() []decisionCode {
 			continue
 		}
 		row := decisionCode{names: n, plan: d.Decision, when: when}
-		row.origin = &origin{set: a.set, rule: d.Decision.Name.Value, pos: d.Decision.Name.Pos, overlay: d.Decision.Overlay, scope: -1}
+		row.origin = &origin{set: a.set, rule: d.Decision.Name.Value, pos: d.Decision.Name.Pos, overlay: d.Decision.Overlay, scope: -1, payer: a.code.paying(a.set, d.Decision.Overlay)}
 		row.source = a.code.source(row.origin, nil)
 		row.path = row.origin.path()
 		if d.Reason != nil {

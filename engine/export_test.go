@@ -32,7 +32,11 @@ func RowsThatCanDecide(p *Plan, point string) int { return len(p.parts.Points[po
 func MeasuredRun(p *Plan, point string, facts *registry.Facts) (steps, bytes int64, failed []*RuleError) {
 	r := newRun(p.parts.Points[point].code, facts, nil)
 	r.runStages(p.parts.Points[point].code)
-	steps, bytes, failed = r.Steps, r.Bytes, r.failed
+	r.settle()
+	for _, a := range r.accounts {
+		steps, bytes = steps+a.Steps, bytes+a.Bytes
+	}
+	failed = r.failed
 	r.free()
 	return steps, bytes, failed
 }

@@ -20,7 +20,7 @@ func (p *Plan) RunStages(point string, facts *registry.Facts, trace *Trace) []*R
 	r := newRun(at.code, facts, trace)
 	r.runStages(at.code)
 	failed := r.failed
-	r.free()
+	r.close(at.code)
 	return failed
 }
 
@@ -35,6 +35,9 @@ type run struct {
 	bounds []registry.Bound // that rules have set
 	level  int              // of those that the stage sets
 
+	accounts []account // of the payers
+	paying   int32     // whose account the frame has
+
 	rightSides []lang.Cell // scratch space
 }
 
@@ -45,6 +48,7 @@ func newRun(code *pointCode, facts *registry.Facts, trace *Trace) *run {
 	trace.begin(code, facts)
 	r := runs.Get().(*run)
 	r.Frame, r.facts, r.trace = closure.NewFrame(facts.Values()), facts, trace
+	r.accounts = append(r.accounts, make([]account, len(code.payers))...)
 	return r
 }
 
@@ -53,7 +57,7 @@ func (r *run) free() {
 	r.Frame.Free()
 	clear(r.rightSides)
 	clear(r.bounds)
-	*r = run{rightSides: r.rightSides, bounds: r.bounds[:0]}
+	*r = run{rightSides: r.rightSides, bounds: r.bounds[:0], accounts: r.accounts[:0]}
 	runs.Put(r)
 }
 
@@ -81,7 +85,7 @@ func (f *run) runStages(all *pointCode) {
 }
 
 func (st *stageCode) run(f *run) {
-	if !f.holds(st.when, st.origin, st.source) {
+	if !f.charge(st.origin.payer) || !f.holds(st.when, st.origin, st.source) {
 		return
 	}
 	f.cover(st.origin, held)
@@ -92,10 +96,11 @@ func (st *stageCode) run(f *run) {
 	for i := range st.rules {
 		r := &st.rules[i]
 		failures := len(f.failed)
-		if f.holds(r.when, r.origin, r.source) {
+		left := !f.charge(r.origin.payer)
+		if !left && f.holds(r.when, r.origin, r.source) {
 			r.run(f)
 		}
-		if st.skipOnError && len(f.failed) > failures {
+		if st.skipOnError && (left || len(f.failed) > failures) {
 			return
 		}
 	}
@@ -104,7 +109,7 @@ func (st *stageCode) run(f *run) {
 // holds evaluates a condition; nil always holds. A failing one is recorded and does not hold.
 func (f *run) holds(when closure.Code[bool], at *origin, source int32) bool {
 	holds := when == nil || when(f.Frame)
-	if f.Err != nil {
+	if f.Check(); f.Err != nil {
 		f.failRule(at, source, "when")
 		return false
 	}
@@ -133,7 +138,7 @@ func (r *ruleCode) run(f *run) {
 			continue
 		}
 		w.value(f.Frame, &values[i])
-		if f.Err != nil {
+		if f.Check(); f.Err != nil {
 			f.failRule(r.origin, r.source, "set "+w.plan.Field)
 			return
 		}
@@ -240,6 +245,9 @@ func (f *run) addNote(text string) {
 func (f *run) failRule(at *origin, source int32, doing string) {
 	err := fmt.Errorf("%s: %w", doing, f.Failure())
 	e := &RuleError{Path: at.path(), At: at.pos, Err: err}
+	if closure.IsTooMuch(err) {
+		f.accounts[at.payer].over, e.Slow = true, &Payer{at.set.RuleSet.Name.Value, at.overlay}
+	}
 	if f.item != nil {
 		e.Item = f.item.Label
 	}
@@ -268,7 +276,7 @@ func (p *Plan) Decide(point string, facts *registry.Facts, trace *Trace) Verdict
 	}
 	r := newRun(at.code, facts, trace)
 	verdict := r.decide(at)
-	r.free()
+	r.close(at.code)
 	return verdict
 }
 
@@ -278,6 +286,7 @@ func (f *run) decide(at *PointPlan) Verdict {
 		if f.Names != d.names {
 			f.Begin(d.names)
 		}
+		f.charge(d.origin.payer)
 		if !f.holds(d.when, d.origin, d.source) {
 			if len(f.failed) == 0 {
 				continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
@@ -45,6 +46,24 @@ type Trace struct {
 	runs  []tracedRun
 	marks []mark
 	rest  []rest
+	taken map[Payer]closure.Cost
+}
+
+// Spent returns the most that the rules of a payer took in one run, of what lang.MaxRunSteps and lang.MaxRunBytes allow.
+func (t *Trace) Spent() (steps, bytes map[Payer]int64) {
+	steps, bytes = map[Payer]int64{}, map[Payer]int64{}
+	for p, c := range t.taken {
+		steps[p], bytes[p] = c.Steps, c.Bytes
+	}
+	return steps, bytes
+}
+
+func (t *Trace) spent(p Payer, c closure.Cost) {
+	if t.taken == nil {
+		t.taken = map[Payer]closure.Cost{}
+	}
+	most := t.taken[p]
+	t.taken[p] = closure.Cost{Steps: max(most.Steps, c.Steps), Bytes: max(most.Bytes, c.Bytes)}
 }
 
 type tracedRun struct {
@@ -197,6 +216,7 @@ type RuleError struct {
 	At   source.Position
 	Item string
 	Err  error
+	Slow *Payer // who took more than a run allows, and was left out for the rest of it; nil = the failure is another
 }
 
 // Error names the rule, its position and the failure.
@@ -205,7 +225,14 @@ func (e *RuleError) Error() string {
 	if e.Item != "" {
 		on = " for " + e.Item
 	}
-	return fmt.Sprintf("rule %s (%s) failed%s: %v", e.Path, e.At, on, e.Err)
+	text := fmt.Sprintf("rule %s (%s) failed%s: %v", e.Path, e.At, on, e.Err)
+	switch {
+	case e.Slow == nil:
+		return text
+	case e.Slow.Overlay != "":
+		return text + fmt.Sprintf("; what RuleOverlay %s put into rule set %s is left out for the rest of it", e.Slow.Overlay, e.Slow.RuleSet)
+	}
+	return text + fmt.Sprintf("; rule set %s is left out for the rest of it", e.Slow.RuleSet)
 }
 
 // Unwrap returns the cause.

@@ -25,6 +25,10 @@ var (
 // loaded.
 var ruleErrors = metric.Counter("celvpa_rule_errors_total", "Rules that failed at run time, by rule set, stage and rule. The values that they set stay unchanged.", "rule")
 
+// slowRules counts runs from which rules were left out. Its labels are bounded by the rules that are loaded.
+var slowRules = metric.Counter("celvpa_slow_rules_total",
+	"Runs for one pod or VPA in which a rule set, or an overlay in it, took too many steps or too much memory, and was left out from there on.", "rule_set", "overlay")
+
 // Report logs and counts rules that failed at run time; consequence is what that means for the
 // object at hand.
 func Report(log logr.Logger, consequence string, failed ...*engine.RuleError) {
@@ -41,6 +45,9 @@ func Count(failed ...*engine.RuleError) {
 	for _, e := range failed {
 		if e != nil {
 			ruleErrors.WithLabelValues(e.Path).Inc()
+			if slow := e.Slow; slow != nil {
+				slowRules.WithLabelValues(slow.RuleSet, slow.Overlay).Inc()
+			}
 		}
 	}
 }

@@ -12,10 +12,14 @@ const (
 	// MaxKept bounds the estimated size of the variables of one stage or table, which are kept
 	// until the stage ends.
 	MaxKept = 2 * MaxBytes
-	// MaxPointSteps and MaxPointBytes bound one run of all rules at a point. The shipped rules,
-	// over 100 containers with all gates on, take less than a tenth.
+	// MaxPointSteps and MaxPointBytes bound the estimate of one run of all rules at a point, whose lists
+	// are longer than those of any real pod. The shipped rules take less than a tenth.
 	MaxPointSteps = 40 * MaxCost
 	MaxPointBytes = 32 * MaxBytes
+	// MaxRunSteps and MaxRunBytes bound what a rule set really takes in one run at a point, and what an
+	// overlay takes in it. No shipped one takes a quarter, for 100 containers with all gates on.
+	MaxRunSteps = MaxCost
+	MaxRunBytes = MaxBytes
 	// MaxCheckSteps bounds the steps of an expression of a validation outside CEL, which is slower but
 	// has the limits of API servers. Comparing the names of 100 containers with each other takes less
 	// than half of it.

@@ -16,13 +16,14 @@ import (
 // Static cost estimates assume facts of usual size. These limits bound a run whatever the facts
 // are: an expression that exceeds one fails, as a division by zero does.
 const (
-	// maxRunSteps bounds the steps of loops and comparisons in one run at a point.
-	maxRunSteps = lang.MaxPointSteps
-	// MaxRunBytes bounds the strings and lists that one run builds.
-	MaxRunBytes = lang.MaxPointBytes
+	// maxRunSteps bounds the steps of loops and comparisons that one rule set, or an overlay in it, takes
+	// in one run at a point.
+	maxRunSteps = lang.MaxRunSteps
+	// MaxRunBytes bounds the strings and lists that it builds.
+	MaxRunBytes = lang.MaxRunBytes
 	// MaxIterations bounds the iterations of one expression that CEL evaluates. An estimate charges
 	// several steps per iteration, so expressions over facts of usual size stay below it.
-	MaxIterations = lang.MaxCost / 3
+	MaxIterations = maxRunSteps / 3
 )
 
 // Failures of expressions that exceed a limit.
@@ -34,14 +35,31 @@ var (
 	ErrTooManyBytes = fmt.Errorf("the rules built more than %d bytes of texts and lists in one run", MaxRunBytes)
 )
 
+// IsTooMuch reports whether an expression failed because a run would take too long, or too much memory.
+func IsTooMuch(err error) bool {
+	return errors.Is(err, ErrTooManySteps) || errors.Is(err, ErrTooManyBytes)
+}
+
 // spend charges steps to the run; it fails the expression and returns false above the limit.
 func (f *Frame) spend(steps int) bool {
 	f.Steps += int64(steps)
 	if f.Steps > maxRunSteps {
+		f.Steps = maxRunSteps + 1 // what is beyond is not done
 		f.fail(ErrTooManySteps)
 		return false
 	}
 	return true
+}
+
+// Check fails the expression just run if it went beyond a limit. A false beside that, or an element that decides, absorbs the
+// failure, as CEL has it.
+func (f *Frame) Check() {
+	switch {
+	case f.Steps > maxRunSteps:
+		f.fail(ErrTooManySteps)
+	case f.Bytes > MaxRunBytes:
+		f.fail(ErrTooManyBytes)
+	}
 }
 
 // Grant allows the next expression that many steps.
@@ -102,7 +120,7 @@ func (f *Frame) evaluate(p cel.Program) (ref.Val, error) {
 	v, _, err := p.ContextEval(stopped, f)
 	switch {
 	case errors.As(err, &interpreter.InterruptError{}):
-		f.Steps = maxRunSteps
+		f.Steps = maxRunSteps + 1
 		return nil, ErrTooManySteps
 	case err != nil:
 		return nil, err
