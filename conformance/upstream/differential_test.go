@@ -13,7 +13,7 @@ import (
 )
 
 // generated is how many cases the ordinary test runs, in a few seconds.
-const generated = 5000
+const generated = 10_000
 
 // TestCelvpaAnswersAsUpstreamDoes sends generated objects to both webhooks. Each mismatch is a bug
 // in celvpa, or needs an entry in the table of deliberate differences.
@@ -21,7 +21,7 @@ func TestCelvpaAnswersAsUpstreamDoes(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	wrong, met := mismatches{}, map[string]int{}
 	both := map[bool]int{}
-	for seed := range uint64(generated) {
+	for seed := range seeds(generated) {
 		c := generate(seed)
 		o, unexplained, err := judge(c, func(entry string) { met[entry]++ })
 		require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // generatedPods is how many cases of each kind the ordinary test runs, in some seconds.
-const generatedPods = 1500
+const generatedPods = 3000
 
 var podKinds = map[string]podKind{
 	"pods":                    {},
@@ -44,7 +44,7 @@ func TestCelvpaChangesPodsAsUpstreamDoes(t *testing.T) {
 
 func manyPods(t *testing.T, kind podKind, met map[string]int) {
 	wrong, counts := mismatches{}, map[string]int{}
-	for seed := range uint64(generatedPods) {
+	for seed := range seeds(generatedPods) {
 		c := generatePod(seed, kind)
 		var explained []string
 		r, unexplained, err := judgePod(c, func(entry string) {

@@ -14,7 +14,7 @@ import (
 
 // generatedUpdates is how many cases of a kind the ordinary test runs, in some seconds. The
 // environment variable named below sets another number.
-const generatedUpdates = 1200
+const generatedUpdates = 2400
 
 const updatesVariable = "CELVPA_UPDATES"
 
@@ -57,7 +57,7 @@ func TestCelvpaUpdatesAsUpstreamDoes(t *testing.T) {
 
 func manyUpdates(t *testing.T, kind updateKind, number int, met map[string]int) {
 	wrong, counts := mismatches{}, map[string]int{}
-	for seed := range uint64(number) {
+	for seed := range seeds(number) {
 		c := generateUpdate(seed, kind)
 		explained := false
 		r, unexplained, err := judgeUpdate(c, func(entry string) {

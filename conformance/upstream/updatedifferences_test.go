@@ -168,7 +168,7 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 	},
 	{
 		name:    "pods that are boosted",
-		why:     "They wait until their boost is over. For upstream one of them makes minReplicas void for its whole group, and where the VPA has no boost any more they are evicted for theirs.",
+		why:     "They wait until their boost is over, unless they lack the memory to become ready. For upstream one of them makes minReplicas void for its whole group, and where the VPA has no boost any more they are evicted for theirs.",
 		example: "gates: {CPUStartupBoost: true}\n" + strings.Replace(runningCase("Recreate", 2, running("p0", ""), running("p1", "")), "name: p0", `name: p0, annotations: {vpaCpuStartupBoost/a: "{}"}`, 1),
 		even: func(r *updateResult, in *updateInput, w *ways) bool {
 			changed := false
@@ -177,7 +177,7 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 					if strings.HasPrefix(key, annotationBoost) {
 						delete(pod.Annotations, key)
 						changed = true
-						if r.Gates.CPUStartupBoost {
+						if r.Gates.CPUStartupBoost && !r.starves(pod) {
 							w.leave[pod.Name] = true
 						}
 					}

@@ -72,13 +72,7 @@ func (r *updateResult) wantsLess(pod *corev1.Pod, tried map[string]corev1.Resour
 	after := r.given(pod)
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		requests := merged(c.Resources.Requests, nil)
-		by := &podResult{VPA: r.VPA}
-		for name, q := range after[i].Requests {
-			if !by.isOff(c.Name) && by.controls(c.Name, name) {
-				requests[name] = q
-			}
-		}
+		requests := r.updated(c, c.Resources.Requests, after[i].Requests)
 		for _, name := range bounded {
 			now, ok := requests[name]
 			before, known := tried[c.Name][name]
@@ -88,6 +82,17 @@ func (r *updateResult) wantsLess(pod *corev1.Pod, tried map[string]corev1.Resour
 		}
 	}
 	return false
+}
+
+// updated are the amounts that a container has after an update: what its policy leaves alone stays.
+func (r *updateResult) updated(c *corev1.Container, before, given corev1.ResourceList) corev1.ResourceList {
+	out, by := merged(before, nil), &podResult{VPA: r.VPA}
+	for name, q := range given {
+		if !by.isOff(c.Name) && by.controls(c.Name, name) {
+			out[name] = q
+		}
+	}
+	return out
 }
 
 // given are the resources of a new pod by container, in upstream's calculation.
@@ -130,7 +135,7 @@ func (r *updateResult) dropKillsWithoutRise(pod *corev1.Pod) (changed bool) {
 		c := &pod.Spec.Containers[i]
 		before, ok := grantedTo(pod, c).Requests[corev1.ResourceMemory]
 		after, known := given[i].Requests[corev1.ResourceMemory]
-		if !ok || !known || after.Cmp(before) >= 0 {
+		if !ok || !known || after.Cmp(before) >= 0 || !(&podResult{VPA: r.VPA}).controls(c.Name, corev1.ResourceMemory) {
 			continue
 		}
 		for j := range pod.Status.ContainerStatuses {
@@ -140,6 +145,34 @@ func (r *updateResult) dropKillsWithoutRise(pod *corev1.Pod) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// starves reports whether a boosted pod is evicted in spite of its boost: it is not ready, and a container that ran out of memory soon
+// after its start would request more.
+func (r *updateResult) starves(pod *corev1.Pod) bool {
+	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}) {
+		return false
+	}
+	given := r.given(pod)
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		before, ok := grantedTo(pod, c).Requests[corev1.ResourceMemory]
+		after, known := given[i].Requests[corev1.ResourceMemory]
+		by := &podResult{VPA: r.VPA}
+		if !ok || !known || after.Cmp(before) <= 0 || by.isOff(c.Name) || !by.controls(c.Name, corev1.ResourceMemory) || !isObserved(pod, c.Name) {
+			continue
+		}
+		for j := range pod.Status.ContainerStatuses {
+			s := &pod.Status.ContainerStatuses[j]
+			ended := s.LastTerminationState.Terminated
+			if s.Name == c.Name && ended != nil && ended.Reason == "OOMKilled" && max(updateNow.Sub(ended.FinishedAt.Time), ended.FinishedAt.Sub(ended.StartedAt.Time)) < r.In.Flags.evictAfterOOM() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // grantedTo is what a container's node granted, or else what the container requests.

@@ -55,10 +55,7 @@ func (r *updateResult) compared(pod *corev1.Pod) (differs, lower, higher bool) {
 	var asked, wanted [2]resource.Quantity
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		requests, limits := merged(c.Resources.Requests, nil), merged(c.Resources.Limits, nil)
-		if !(&podResult{VPA: r.VPA}).isOff(c.Name) {
-			requests, limits = merged(requests, after[i].Requests), merged(limits, after[i].Limits)
-		}
+		requests, limits := r.updated(c, c.Resources.Requests, after[i].Requests), r.updated(c, c.Resources.Limits, after[i].Limits)
 		for n, name := range bounded {
 			asked[n].Add(c.Resources.Requests[name])
 			wanted[n].Add(requests[name])

@@ -95,6 +95,9 @@ var differencesOfResizes = []updateDifference{
 					other.Status.Conditions = slices.DeleteFunc(other.Status.Conditions, isOfResize)
 					if takenBack {
 						other.Status.StartTime = &metav1.Time{Time: updateNow.Add(-time.Minute)}
+						for i := range other.Status.ContainerStatuses { // a kill would ask for a difference from the target
+							other.Status.ContainerStatuses[i].LastTerminationState = corev1.ContainerState{}
+						}
 					}
 					w.anyway[pod.Name], changed = takenBack, true
 				}
