@@ -64,6 +64,18 @@ func attackable(t *testing.T) *attacked {
 	return a
 }
 
+// ports are the addresses at which it listens.
+func (a *attacked) ports() []string { return append([]string{a.address, a.health}, a.others...) }
+
+// probed requires that a probe is answered.
+func (a *attacked) probed(t *testing.T) {
+	t.Helper()
+	probe, err := (&http.Client{Timeout: patience}).Get("http://" + a.health + "/healthz")
+	require.NoError(t, err)
+	require.NoError(t, probe.Body.Close())
+	require.Equal(t, http.StatusOK, probe.StatusCode)
+}
+
 const honestReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"honest","kind":{"version":"v1","kind":"Pod"},
 "requestKind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},"namespace":"default","name":"p","operation":"CREATE","object":%s}}`
 
@@ -224,12 +236,15 @@ func TestAttacks(t *testing.T) {
 		})
 	})
 	// They kept all others waiting for 30 seconds.
-	t.Run("connections that send nothing", func(t *testing.T) {
+	t.Run("connections that send nothing, to every port", func(t *testing.T) {
 		a.during(t, func(t *testing.T) {
-			for range 1500 {
-				conn, err := net.Dial("tcp", a.address)
-				require.NoError(t, err)
-				defer conn.Close()
+			for _, address := range a.ports() {
+				for range 1500 {
+					conn, err := net.Dial("tcp", address)
+					require.NoError(t, err)
+					defer conn.Close()
+				}
+				a.probed(t)
 			}
 			a.holds(t)
 		})
@@ -238,7 +253,7 @@ func TestAttacks(t *testing.T) {
 	t.Run("headers without end, on every port", func(t *testing.T) {
 		a.during(t, func(t *testing.T) {
 			for _, header := range []string{"X-Long: " + strings.Repeat("a", 1<<20), strings.Repeat("a:\r\n", 200<<10)} {
-				for _, address := range append(a.others, a.address, a.health) {
+				for _, address := range a.ports() {
 					for range 600 {
 						conn, err := net.Dial("tcp", address)
 						require.NoError(t, err)
@@ -249,10 +264,7 @@ func TestAttacks(t *testing.T) {
 						_ = conn.SetDeadline(time.Now().Add(time.Second))
 						_, _ = io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n"+header) // it may be cut off
 					}
-					probe, err := (&http.Client{Timeout: patience}).Get("http://" + a.health + "/healthz")
-					require.NoError(t, err)
-					require.NoError(t, probe.Body.Close())
-					require.Equal(t, http.StatusOK, probe.StatusCode)
+					a.probed(t)
 				}
 			}
 		})

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	upstreamapi "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 )
@@ -62,6 +63,12 @@ func (r *podResult) namesAnotherBound(d podDiscrepancy) bool {
 		return names(&r.Celvpa)
 	}
 	target, request := known.Target[d.Resource], r.Celvpa.Pod.Spec.Containers[d.Index].Resources.Requests[d.Resource]
+	if p := upstreamapi.GetContainerResourcePolicy(r.In.Pod.Spec.Containers[d.Index].Name, r.VPA.Spec.ResourcePolicy); p != nil && r.boostOf(d) != nil {
+		least, most := p.MinAllowed[d.Resource], p.MaxAllowed[d.Resource]
+		if least.Cmp(most) > 0 && most.Cmp(target) == 0 {
+			return true // without the boost the request would be the target
+		}
+	}
 	return names(&r.Celvpa) || request.Cmp(target) == 0
 }
 
