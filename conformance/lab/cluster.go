@@ -158,6 +158,22 @@ func (c *cluster) create(ctx context.Context, virtual bool) error {
 			return err
 		}
 	}
+	done := progress("starting the control plane of "+c.name, "about 5 s")
+	var err error
+	for range startTries {
+		if err = c.createOnce(ctx, virtual); !errors.Is(err, errEnded) {
+			break
+		}
+	}
+	done(err)
+	return err
+}
+
+// startTries is how often a control plane is started of which a component ends at once: on a busy machine the API server may take
+// longer to be healthy than the controller manager waits for it.
+const startTries = 5
+
+func (c *cluster) createOnce(ctx context.Context, virtual bool) error {
 	if err := c.remove(ctx); err != nil {
 		return err
 	}
@@ -171,10 +187,10 @@ func (c *cluster) create(ctx context.Context, virtual bool) error {
 	if err != nil {
 		return err
 	}
-	done := progress("starting the control plane of "+c.name, "about 5 s")
-	err = alone(ctx, func() error { return c.kwokctl(ctx, args...) })
-	done(err)
-	return err
+	if err := alone(ctx, func() error { return c.kwokctl(ctx, args...) }); err != nil {
+		return err
+	}
+	return c.waitControlled(ctx)
 }
 
 // alone starts one control plane of this user at a time: kwokctl looks for ports that are free and uses them seconds later.

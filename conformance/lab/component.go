@@ -105,6 +105,35 @@ func sameCommand(pid int) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
+// errEnded is about a component that is not there any more.
+var errEnded = errors.New("ended at once")
+
+// waitControlled waits until the controller manager works: it makes the service account without which no pod can be created.
+func (c *cluster) waitControlled(ctx context.Context) error {
+	if err := c.waitServed(ctx); err != nil {
+		return err
+	}
+	config, err := c.restConfig()
+	if err != nil {
+		return err
+	}
+	client, err := rest.UnversionedRESTClientFor(restDefaults(config))
+	if err != nil {
+		return err
+	}
+	const manager, account = "kube-controller-manager", "/api/v1/namespaces/default/serviceaccounts/default"
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, servedWithin, true, func(ctx context.Context) (bool, error) {
+		if _, err := c.pid(manager); err != nil {
+			return false, fmt.Errorf("%s of lab %s %w; see %s", manager, c.name, errEnded, c.componentFile("logs", manager, ".log"))
+		}
+		return client.Get().AbsPath(account).Do(ctx).Error() == nil, nil
+	})
+	if err != nil && !errors.Is(err, errEnded) {
+		return fmt.Errorf("the controllers of lab %s make no service account: %w", c.name, err)
+	}
+	return err
+}
+
 // waitServed waits until the API server is ready.
 func (c *cluster) waitServed(ctx context.Context) error {
 	config, err := c.restConfig()
