@@ -12,7 +12,9 @@ import (
 )
 
 func TestSlowRulesAreNamedInAMetric(t *testing.T) {
-	of := func(overlay string) float64 { return testutil.ToFloat64(slowRules.WithLabelValues("slow-set", overlay)) }
+	of := func(overlay string) float64 {
+		return testutil.ToFloat64(slowRules.WithLabelValues("slow-set", overlay))
+	}
 	Report(logr.Discard(), "values unchanged",
 		&engine.RuleError{Path: "slow-set/stage/rule", Err: errors.New("too many steps"), Slow: &engine.Payer{RuleSet: "slow-set", Overlay: "theirs"}},
 		&engine.RuleError{Path: "slow-set/stage/rule", Err: errors.New("too many steps"), Slow: &engine.Payer{RuleSet: "slow-set"}},
