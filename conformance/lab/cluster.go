@@ -91,7 +91,7 @@ func (c *cluster) up(ctx context.Context, nodes int, virtual, metrics bool) (err
 				err = errors.Join(err, c.remove(context.WithoutCancel(ctx)))
 			}
 		}()
-		if err := c.create(ctx, virtual); err != nil {
+		if err := c.start(ctx, virtual); err != nil {
 			return err
 		}
 	}
@@ -152,28 +152,28 @@ func (c *cluster) restConfig() (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", c.kubeconfig())
 }
 
+// startTries is how often a control plane is started of which a component ends at once: on a busy machine the API server may take
+// longer to be healthy than the controller manager waits for it.
+const startTries = 5
+
+func (c *cluster) start(ctx context.Context, virtual bool) (err error) {
+	for range startTries {
+		if err = c.create(ctx, virtual); err == nil {
+			err = c.waitControlled(ctx)
+		}
+		if !errors.Is(err, errEnded) {
+			break
+		}
+	}
+	return err
+}
+
 func (c *cluster) create(ctx context.Context, virtual bool) error {
 	if virtual {
 		if _, err := c.nodeBase(ctx); err != nil { // before anything is started
 			return err
 		}
 	}
-	done := progress("starting the control plane of "+c.name, "about 5 s")
-	var err error
-	for range startTries {
-		if err = c.createOnce(ctx, virtual); !errors.Is(err, errEnded) {
-			break
-		}
-	}
-	done(err)
-	return err
-}
-
-// startTries is how often a control plane is started of which a component ends at once: on a busy machine the API server may take
-// longer to be healthy than the controller manager waits for it.
-const startTries = 5
-
-func (c *cluster) createOnce(ctx context.Context, virtual bool) error {
 	if err := c.remove(ctx); err != nil {
 		return err
 	}
@@ -187,10 +187,10 @@ func (c *cluster) createOnce(ctx context.Context, virtual bool) error {
 	if err != nil {
 		return err
 	}
-	if err := alone(ctx, func() error { return c.kwokctl(ctx, args...) }); err != nil {
-		return err
-	}
-	return c.waitControlled(ctx)
+	done := progress("starting the control plane of "+c.name, "about 5 s")
+	err = alone(ctx, func() error { return c.kwokctl(ctx, args...) })
+	done(err)
+	return err
 }
 
 // alone starts one control plane of this user at a time: kwokctl looks for ports that are free and uses them seconds later.

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +71,42 @@ func TestControlPlanesStartOneAtATime(t *testing.T) {
 	}
 	if err := alone(t.Context(), func() error { return nil }); err != nil {
 		t.Errorf("it does not start after the first: %v", err)
+	}
+}
+
+// TestAControlPlaneWithoutControllersIsStartedAgain: on a busy machine the controller manager gave up on the API server and ended, so
+// that no pod was ever created.
+func TestAControlPlaneWithoutControllersIsStartedAgain(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+	defer server.Close()
+	own, called := t.TempDir(), filepath.Join(t.TempDir(), "called")
+	t.Setenv("LAB_PARTS", own)
+	labDir := t.TempDir()
+	c, err := newCluster(labDir, "x", newParts(labDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := c.componentFile("pids", "kube-controller-manager", ".pid")
+	// The first controller manager has ended, the second is this process.
+	script := fmt.Sprintf(`#!/bin/sh
+case "$*" in *"create cluster"*) ;; *) exit ;; esac
+echo >>%[1]s
+mkdir -p %[2]s
+[ $(wc -l <%[1]s) = 1 ] && echo 4194304 >%[3]s || echo %[4]d >%[3]s
+cat >%[5]s <<END
+{clusters: [{name: x, cluster: {server: "%[6]s"}}], contexts: [{name: x, context: {cluster: x}}], current-context: x}
+END
+`, called, filepath.Dir(pid), pid, os.Getpid(), c.kubeconfig(), server.URL)
+	for _, one := range allParts {
+		if err := os.WriteFile(filepath.Join(own, one.name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.start(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(called); err != nil || len(text) != 2 {
+		t.Errorf("it was started %d times, want 2 (%v)", len(text), err)
 	}
 }
 
