@@ -62,7 +62,10 @@ func fill(t *testing.T, ns string, rest int64) *corev1.Pod {
 	}
 	require.Positive(t, free, "the node has no room for this test")
 	filler := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "filler"}, Spec: podSpec(t, fmt.Sprintf("containers: [{resources: {requests: {cpu: %dm}}}]", free))}
-	require.NoError(t, cluster.Create(t.Context(), filler))
+	until(t, patience, "the filler to be created", func(ctx context.Context) (bool, string) {
+		err := cluster.Create(ctx, filler) // refused while no replica of the webhook is ready, as on a busy machine
+		return err == nil, fmt.Sprint(err)
+	})
 	until(t, patience, "the filler to run", func(context.Context) (bool, string) {
 		now := get(t, filler)
 		return isReady(now), string(now.Status.Phase)
