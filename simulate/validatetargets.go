@@ -63,7 +63,7 @@ func (t *targets) of(v *vpav1.VerticalPodAutoscaler) (out facts.Target) {
 		out.Elsewhere = t.set.Namespaces(kind, of.Name, of.Namespace)
 		return out
 	}
-	labelled, selects, templates, whole := false, false, 0, 0
+	labelled, selects, templated, whole := false, false, false, false
 	for _, w := range same {
 		if version := w.APIVersion(); out.APIVersion == "" || version != w.CurrentVersion() {
 			out.APIVersion = version
@@ -75,18 +75,18 @@ func (t *targets) of(v *vpav1.VerticalPodAutoscaler) (out facts.Target) {
 		containers := w.Template.Spec.Containers
 		partial := isPartial(w)
 		if len(containers) > 0 && w.Object != nil && !partial {
-			templates++
+			templated = true
 			labelled = labelled || len(w.Template.Labels) > 0
 		}
 		selects = selects || !partial
 		if len(containers) > 0 && !slices.ContainsFunc(containers, func(c corev1.Container) bool { return c.Image == "" }) {
-			whole++ // a patch seldom names all images
+			whole = true // a patch seldom names all images
 		}
 		out.Containers = union(out.Containers, w.Template.Spec.Containers)
 		out.InitContainers = union(out.InitContainers, w.Template.Spec.InitContainers)
 	}
-	out.Unlabelled = templates > 0 && !labelled
-	out.Unselected = whole > 0 && !selects
+	out.Unlabelled = templated && !labelled
+	out.Unselected = whole && !selects
 	return out
 }
 

@@ -67,7 +67,7 @@ var deliberate = []difference{
 		why:     "The quantity is added to what a container asks for; less than nothing is no boost.",
 		example: `{gates: {CPUStartupBoost: true}, object: {spec: {updatePolicy: {updateMode: "Off"}, startupBoost: {cpu: {type: Quantity, quantity: "-1"}}}}}`,
 		explains: func(o outcome, d discrepancy) bool {
-			q, ok := quantityAt(o, d.Path)
+			q, ok := quantityAt(o.Case.Object, d.Path)
 			return d.Kind == refuses && strings.HasSuffix(d.Path, "startupBoost.cpu.quantity") && ok && q.Sign() < 0
 		},
 	},
@@ -76,7 +76,7 @@ var deliberate = []difference{
 		why:     "A ratio below 1 shrinks what ran out of memory, however little it is below. Upstream counts in thousandths of 64 bits, rounded up.",
 		example: `{gates: {PerVPAConfig: true}, object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, oomBumpUpRatio: "0.9995"}]}}}}`,
 		explains: func(o outcome, d discrepancy) bool {
-			q, ok := quantityAt(o, d.Path)
+			q, ok := quantityAt(o.Case.Object, d.Path)
 			if !ok || !strings.HasSuffix(d.Path, "].oomBumpUpRatio") || d.Reason != metav1.CauseTypeFieldValueInvalid {
 				return false
 			}
@@ -89,7 +89,7 @@ var deliberate = []difference{
 		why:     "Memory is counted in whole bytes; 100m, a tenth of a byte, is 100Mi misspelt.",
 		example: `{gates: {PerVPAConfig: true}, object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, oomMinBumpUp: 100m}]}}}}`,
 		explains: func(o outcome, d discrepancy) bool {
-			q, ok := quantityAt(o, d.Path)
+			q, ok := quantityAt(o.Case.Object, d.Path)
 			return d.Kind == refuses && strings.HasSuffix(d.Path, "].oomMinBumpUp") && ok && q.Cmp(*resource.NewQuantity(q.Value(), resource.DecimalSI)) != 0
 		},
 	},
@@ -289,9 +289,9 @@ func isInNullEntry(object map[string]any, path string) bool {
 }
 
 // quantityAt decodes the quantity at a path, like both sides do.
-func quantityAt(o outcome, path string) (resource.Quantity, bool) {
+func quantityAt(object any, path string) (resource.Quantity, bool) {
 	var q resource.Quantity
-	v := get(o.Case.Object, path)
+	v := get(object, path)
 	if v == nil {
 		return q, false
 	}

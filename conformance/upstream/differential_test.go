@@ -21,7 +21,7 @@ func TestCelvpaAnswersAsUpstreamDoes(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	wrong, met := mismatches{}, map[string]int{}
 	both := map[bool]int{}
-	for seed := range seeds(generated) {
+	for seed := range seeds(t, generated) {
 		c := generate(seed)
 		o, unexplained, err := judge(c, func(entry string) { met[entry]++ })
 		require.NoError(t, err)

@@ -44,7 +44,7 @@ func TestCelvpaChangesPodsAsUpstreamDoes(t *testing.T) {
 
 func manyPods(t *testing.T, kind podKind, met map[string]int) {
 	wrong, counts := mismatches{}, map[string]int{}
-	for seed := range seeds(generatedPods) {
+	for seed := range seeds(t, generatedPods) {
 		c := generatePod(seed, kind)
 		var explained []string
 		r, unexplained, err := judgePod(c, func(entry string) {

@@ -336,13 +336,20 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 		},
 	},
 	{
+		name: "maximums below a LimitRange, of boosted containers",
+		why:  "With less than the minimum the pod could not be created again without its boost, so the minimum holds, and is what the boost multiplies. Upstream multiplies maxAllowed.",
+		example: `{gates: {CPUStartupBoost: true}, object: {pod: {spec: {containers: [{name: c, resources: {limits: {cpu: 500m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, min: {cpu: 600m}}]}}],
+vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: c, maxAllowed: {cpu: 400m}}]}, startupBoost: {cpu: {type: Factor, factor: 2}}}, status: {recommendation: {containerRecommendations: [{containerName: c, target: {cpu: 90m}}]}}}}}`,
+		even: func(r *podResult, input map[string]any) bool { return r.Gates.CPUStartupBoost && raiseMaximums(input) },
+	},
+	{
 		name: "pods that would be refused",
 		why:  "An eviction for a pod that cannot be created loses the replica. A resource that API servers would refuse the pod for stays as it is.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {cpu: 400m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, maxLimitRequestRatio: {cpu: 4}}]}}],
 vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, controlledValues: RequestsOnly}]}}, status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 50m}}]}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
 			return d.dependsOn(func(name corev1.ResourceName) bool { return r.refusedAsUpstreamHasIt(name) || r.fillsInRequests(name) }) ||
-				d.Resource == corev1.ResourceCPU && r.boostOf(d) != nil && (r.hasDefaultCPU() && r.In.limited(corev1.LimitTypeContainer) || r.isBoundedBelowLimitRange(d.Index))
+				d.Resource == corev1.ResourceCPU && r.boostOf(d) != nil && r.hasDefaultCPU() && r.In.limited(corev1.LimitTypeContainer)
 		},
 		last: true,
 	},

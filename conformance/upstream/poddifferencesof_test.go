@@ -22,20 +22,25 @@ func (r *podResult) hasDefaultCPU() bool {
 	return false
 }
 
-// isBoundedBelowLimitRange reports whether maxAllowed has less CPU for a container than LimitRanges demand. Upstream multiplies that for a
-// boost, after which the pod could not be created again.
-func (r *podResult) isBoundedBelowLimitRange(container int) bool {
-	p := upstreamapi.GetContainerResourcePolicy(r.In.Pod.Spec.Containers[container].Name, r.VPA.Spec.ResourcePolicy)
-	if p == nil {
-		return false
+// raiseMaximums raises maxAllowed.cpu of container policies to the highest minimum that LimitRanges have for containers. It reports
+// whether one was below.
+func raiseMaximums(input map[string]any) (raised bool) {
+	var least resource.Quantity
+	list, _ := input["limitRanges"].([]any)
+	for _, item := range itemsOf(list, "Container") {
+		if q, ok := quantityAt(item, "min.cpu"); ok && q.Cmp(least) > 0 {
+			least = q
+		}
 	}
-	most, bounded := p.MaxAllowed[corev1.ResourceCPU]
-	return bounded && slices.ContainsFunc(r.In.LimitRanges, func(l corev1.LimitRange) bool {
-		return slices.ContainsFunc(l.Spec.Limits, func(item corev1.LimitRangeItem) bool {
-			least, demanded := item.Min[corev1.ResourceCPU]
-			return item.Type == corev1.LimitTypeContainer && demanded && least.Cmp(most) > 0
-		})
-	})
+	policies, _ := get(input, "vpa.spec.resourcePolicy.containerPolicies").([]any)
+	for _, one := range policies {
+		policy, _ := one.(map[string]any)
+		if most, ok := quantityAt(policy, "maxAllowed.cpu"); ok && most.Cmp(least) < 0 {
+			put(policy, placeOf("maxAllowed.cpu"), least.String())
+			raised = true
+		}
+	}
+	return raised
 }
 
 func isBare(r corev1.ResourceRequirements) bool { return len(r.Requests) == 0 && len(r.Limits) == 0 }

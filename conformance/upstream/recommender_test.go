@@ -50,7 +50,7 @@ func TestTheStateRecommendsAsUpstreamDoes(t *testing.T) {
 func replayMany(t *testing.T, kind storyKind, celvpa func(story, time.Time) recommending) {
 	defer newByUpstream(story{}, time.Time{}) // upstream's configuration is global
 	counts, sorts := map[string]int{}, map[string]int{}
-	for seed := range seeds(imagined) {
+	for seed := range seeds(t, imagined) {
 		s := imagine(seed, kind)
 		out := replay(t, s, celvpa)
 		for k, n := range out.Counts {

@@ -13,7 +13,7 @@ import (
 func TestCheckpointsGoBackAndForth(t *testing.T) {
 	defer newByUpstream(story{}, time.Time{})
 	exchanges, withMore := 0, 0
-	for seed := range seeds(40) {
+	for seed := range seeds(t, 40) {
 		s := imagine(seed, storyKind{one: true, restart: true})
 		last := 0
 		for i := range s.Events {

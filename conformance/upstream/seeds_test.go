@@ -17,14 +17,13 @@ const firstSeed = 430_000
 const seedVariable = "CELVPA_FIRST_SEED"
 
 // seeds are those of so many generated cases.
-func seeds(number int) iter.Seq[uint64] {
+func seeds(t *testing.T, number int) iter.Seq[uint64] {
+	t.Helper()
 	first := uint64(firstSeed)
 	if text := os.Getenv(seedVariable); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			panic(seedVariable + ": " + err.Error())
-		}
-		first = n
+		var err error
+		first, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, seedVariable)
 	}
 	return func(yield func(uint64) bool) {
 		for i := range uint64(number) {

@@ -57,7 +57,7 @@ func TestCelvpaUpdatesAsUpstreamDoes(t *testing.T) {
 
 func manyUpdates(t *testing.T, kind updateKind, number int, met map[string]int) {
 	wrong, counts := mismatches{}, map[string]int{}
-	for seed := range seeds(number) {
+	for seed := range seeds(t, number) {
 		c := generateUpdate(seed, kind)
 		explained := false
 		r, unexplained, err := judgeUpdate(c, func(entry string) {

@@ -70,7 +70,7 @@ func TestTheCycleOfUpstreamIsItsOwn(t *testing.T) {
 	loop := newLoop(t)
 	did := 0
 	for name, kind := range updateKinds {
-		for seed := range seeds(600) {
+		for seed := range seeds(t, 600) {
 			c := generateUpdate(seed, kind)
 			in, err := readUpdate(c)
 			require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/crds/underway"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -166,27 +167,21 @@ func Controller(object any) (any, error) {
 // pods.
 func ControllerWithTemplate(object any) (any, error) {
 	out, err := Controller(object)
-	switch o := object.(type) {
-	case *appsv1.DaemonSet:
-		out.(*appsv1.DaemonSet).Spec.Template = template(&o.Spec.Template)
-	case *appsv1.ReplicaSet:
-		out.(*appsv1.ReplicaSet).Spec.Template = template(&o.Spec.Template)
-	case *appsv1.StatefulSet:
-		out.(*appsv1.StatefulSet).Spec.Template = template(&o.Spec.Template)
-	case *corev1.ReplicationController:
-		if o.Spec.Template != nil {
-			kept := template(o.Spec.Template)
-			out.(*corev1.ReplicationController).Spec.Template = &kept
-		}
-	case *batchv1.Job:
-		out.(*batchv1.Job).Spec.Template = template(&o.Spec.Template)
+	from := target.PodTemplate(object)
+	switch object.(type) {
+	case *appsv1.Deployment, *batchv1.CronJob: // their pods have another owner
+		from = nil
+	}
+	if from == nil {
+		return out, err
+	}
+	kept := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: containers(from.Spec.Containers).list}}
+	if rc, is := out.(*corev1.ReplicationController); is {
+		rc.Spec.Template = &kept
+	} else {
+		*target.PodTemplate(out) = kept
 	}
 	return out, err
-}
-
-// template keeps the containers of a pod template.
-func template(of *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
-	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: containers(of.Spec.Containers).list}}
 }
 
 // only keeps some conditions; most controllers have none of them.

@@ -124,7 +124,9 @@ func (r *Resolver) readKnown(ctx context.Context, k Key) (c controller, found bo
 	}
 	c = controller{wellKnown: true, owners: object.GetOwnerReferences(), uid: object.GetUID(), version: object.GetResourceVersion()}
 	c.matches, c.replicas = podsOf(object)
-	c.template = templateOf(object)
+	if template := PodTemplate(object); template != nil {
+		c.template = template.Spec.Containers
+	}
 	c.refused = refusedOf(object)
 	return c, true, nil
 }
@@ -155,21 +157,24 @@ func podsOf(object client.Object) (matches *metav1.LabelSelector, replicas *int3
 	return nil, nil
 }
 
-// templateOf are the containers of the pods that a well-known controller makes itself.
-func templateOf(object client.Object) []corev1.Container {
+// PodTemplate is the template of the pods of a well-known controller, a part of the object; nil for anything else, and where a
+// ReplicationController has none.
+func PodTemplate(object any) *corev1.PodTemplateSpec {
 	switch o := object.(type) {
+	case *appsv1.Deployment:
+		return &o.Spec.Template
 	case *appsv1.DaemonSet:
-		return o.Spec.Template.Spec.Containers
+		return &o.Spec.Template
 	case *appsv1.ReplicaSet:
-		return o.Spec.Template.Spec.Containers
+		return &o.Spec.Template
 	case *appsv1.StatefulSet:
-		return o.Spec.Template.Spec.Containers
+		return &o.Spec.Template
 	case *corev1.ReplicationController:
-		if o.Spec.Template != nil {
-			return o.Spec.Template.Spec.Containers
-		}
+		return o.Spec.Template
 	case *batchv1.Job:
-		return o.Spec.Template.Spec.Containers
+		return &o.Spec.Template
+	case *batchv1.CronJob:
+		return &o.Spec.JobTemplate.Spec.Template
 	}
 	return nil
 }

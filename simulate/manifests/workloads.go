@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/poddefaults"
+	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
@@ -126,30 +127,19 @@ func (s *Set) Workloads() ([]Workload, error) {
 
 func newWorkload(kind schema.GroupKind, object client.Object) Workload {
 	w := Workload{GroupKind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), Object: object}
+	if template := target.PodTemplate(object); template != nil {
+		w.Template = *template
+	}
 	switch o := object.(type) {
-	case *appsv1.Deployment:
-		w.Template = o.Spec.Template
-	case *appsv1.DaemonSet:
-		w.Template = o.Spec.Template
-	case *appsv1.ReplicaSet:
-		w.Template = o.Spec.Template
-	case *appsv1.StatefulSet:
-		w.Template = o.Spec.Template
 	case *corev1.ReplicationController:
-		if o.Spec.Template != nil {
-			w.Template = *o.Spec.Template
-		}
 		if len(o.Spec.Selector) == 0 {
 			o.Spec.Selector = w.Template.Labels
 		}
 	case *batchv1.Job:
-		w.Template = o.Spec.Template
 		if o.Spec.Selector == nil {
 			w.ownLabel()
 			o.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: w.Template.Labels[batchv1.ControllerUidLabel]}}
 		}
-	case *batchv1.CronJob:
-		w.Template = o.Spec.JobTemplate.Spec.Template
 	}
 	return w
 }
