@@ -167,11 +167,7 @@ func Controller(object any) (any, error) {
 // pods.
 func ControllerWithTemplate(object any) (any, error) {
 	out, err := Controller(object)
-	from := target.PodTemplate(object)
-	switch object.(type) {
-	case *appsv1.Deployment, *batchv1.CronJob: // their pods have another owner
-		from = nil
-	}
+	from := target.OwnTemplate(object)
 	if from == nil {
 		return out, err
 	}

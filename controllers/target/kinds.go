@@ -124,7 +124,7 @@ func (r *Resolver) readKnown(ctx context.Context, k Key) (c controller, found bo
 	}
 	c = controller{wellKnown: true, owners: object.GetOwnerReferences(), uid: object.GetUID(), version: object.GetResourceVersion()}
 	c.matches, c.replicas = podsOf(object)
-	if template := PodTemplate(object); template != nil {
+	if template := OwnTemplate(object); template != nil {
 		c.template = template.Spec.Containers
 	}
 	c.refused = refusedOf(object)
@@ -177,6 +177,15 @@ func PodTemplate(object any) *corev1.PodTemplateSpec {
 		return &o.Spec.JobTemplate.Spec.Template
 	}
 	return nil
+}
+
+// OwnTemplate is the PodTemplate of a controller that makes pods itself; nil for those whose pods have another direct owner.
+func OwnTemplate(object any) *corev1.PodTemplateSpec {
+	switch object.(type) {
+	case *appsv1.Deployment, *batchv1.CronJob:
+		return nil
+	}
+	return PodTemplate(object)
 }
 
 // refusedOf is why the API server refuses new pods of a controller.
