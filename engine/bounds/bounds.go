@@ -93,7 +93,12 @@ func (p *Problem) Solve() (out []Choice, ok bool) {
 	if s.share() {
 		return s.at, true
 	}
-	s.choose(p.Totals[violated].Level) // without bounds that yield to the totals
+	s.at = clone(alone)
+	s.relax(p.Totals[violated].Level) // bounds that yield to the totals do so no further than those ask for
+	if s.share() {
+		return s.at, true
+	}
+	s.choose(p.Totals[violated].Level)
 	if s.share() {
 		return s.at, true
 	}
@@ -149,6 +154,17 @@ func (s *state) choose(level int) {
 			by = s.scaledBy
 		}
 		s.at[i] = it.choice(amount, by)
+	}
+}
+
+// relax leaves out the bounds below a level, but keeps what has been chosen, as far as the others allow.
+func (s *state) relax(level int) {
+	for i := range s.Items {
+		it := &s.Items[i]
+		s.intervals[i] = it.interval(level)
+		if amount, by := s.intervals[i].clamp(s.at[i].Amount); amount != s.at[i].Amount {
+			s.at[i] = it.choice(amount, by)
+		}
 	}
 }
 

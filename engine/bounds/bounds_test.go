@@ -62,6 +62,8 @@ func TestTotalsAreSharedInProportion(t *testing.T) {
 			totals: []Bound{least(900, 0), of(Follower, least(900, 0))}, amounts: []int64{600, 300}},
 		"a bound of a lower level yields": {items: []Item{{Want: 300, Bounds: []Bound{least(300, 0)}}, {Want: 300, Bounds: []Bound{least(200, 0)}}},
 			totals: []Bound{most(400, 1)}, amounts: []int64{200, 200}},
+		"no further than a total asks for more": {items: []Item{{Want: 2000, Bounds: []Bound{most(100, 0)}}}, totals: []Bound{least(150, 1)}, amounts: []int64{150}},
+		"no further than a total asks for less": {items: []Item{{Want: 100, Bounds: []Bound{least(2000, 0)}}}, totals: []Bound{most(1000, 1)}, amounts: []int64{1000}},
 		"but only if it must": {items: []Item{{Want: 300, Bounds: []Bound{least(300, 0)}}, {Want: 300, Bounds: []Bound{least(100, 0)}}},
 			totals: []Bound{most(400, 1)}, amounts: []int64{300, 100}},
 		"towards what they have, where totals contradict on the way": {
