@@ -33,16 +33,23 @@ func belowUsage(t *testing.T, pod *corev1.Pod) {
 	kernelHas(t, pod, "app", 200, 100<<20)
 }
 
+// wedged is a pod in mode InPlace whose kubelet has refused a limit below usage.
+func wedged(t *testing.T, name string) (ns string, pod *corev1.Pod) {
+	t.Helper()
+	ns = namespace(t, name)
+	pod = holding(t, ns, "web")
+	watch(t, ns, "web", pinned("InPlace", lowers))
+	belowUsage(t, pod)
+	return ns, pod
+}
+
 // TestAMemoryLimitBelowUsage, in all update modes. Mode InPlace has two ways out: usage falls, or more is recommended; CPU waits for neither. AEP-8818's
 // lines "Indefinite Wait for In-Progress Updates" and "Failed Update - Retry Success".
 func TestAMemoryLimitBelowUsage(t *testing.T) {
 	t.Parallel()
 	t.Run("InPlace, until usage falls", func(t *testing.T) {
 		t.Parallel()
-		ns := namespace(t, "below-falls")
-		pod := holding(t, ns, "web")
-		watch(t, ns, "web", pinned("InPlace", lowers))
-		belowUsage(t, pod)
+		ns, pod := wedged(t, "below-falls")
 		explained(t, ns, "web", "resize/resize-under-way")
 		order(t, pod, "hold", "bytes", 0)
 		kernelHas(t, pod, "app", 200, 40<<20)
@@ -50,10 +57,7 @@ func TestAMemoryLimitBelowUsage(t *testing.T) {
 	})
 	t.Run("InPlace, until more is recommended", func(t *testing.T) {
 		t.Parallel()
-		ns := namespace(t, "below-rises")
-		pod := holding(t, ns, "web")
-		watch(t, ns, "web", pinned("InPlace", lowers))
-		belowUsage(t, pod)
+		ns, pod := wedged(t, "below-rises")
 		change(t, ns, "web", pinned("InPlace", "{cpu: 20m, memory: 70Mi}"))
 		kernelHas(t, pod, "app", 200, 140<<20)
 		resized(t, ns, "update/resize-replaced")
@@ -63,10 +67,7 @@ func TestAMemoryLimitBelowUsage(t *testing.T) {
 	})
 	t.Run("InPlace, and CPU does not wait", func(t *testing.T) {
 		t.Parallel()
-		ns := namespace(t, "below-cpu")
-		pod := holding(t, ns, "web")
-		watch(t, ns, "web", pinned("InPlace", lowers))
-		belowUsage(t, pod)
+		ns, pod := wedged(t, "below-cpu")
 		change(t, ns, "web", pinned("InPlace", "{cpu: 40m, memory: 20Mi}"))
 		kernelHas(t, pod, "app", 400, 100<<20)
 		resized(t, ns, "update/resize-cpu-first")
