@@ -6,9 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -78,20 +80,20 @@ func (r *replay) recommendFor(v *liveVPA, now time.Time) {
 	}
 	next, failed, changed := r.state.Recommendation(v.served)
 	for _, one := range failed {
-		r.note("VerticalPodAutoscaler %s/%s: %v; its values are left as they were", v.vpa.Namespace, v.vpa.Name, one)
+		r.note("%s: %v; its values are left as they were", v, one)
 	}
-	before := v.vpa.Status.Recommendation
+	before := v.Object.Status.Recommendation
 	if !changed || same(before, next) {
 		return
 	}
 	v.version++
-	v.vpa.Status.Recommendation = next
-	v.vpa.ResourceVersion = strconv.Itoa(v.version)
+	v.Object.Status.Recommendation = next
+	v.Object.ResourceVersion = strconv.Itoa(v.version)
 	if r.listen != nil {
-		r.listen(r.policy.Name, now, v.vpa)
+		r.listen(r.policy.Name, now, v.Object)
 	}
 	if before == nil {
-		r.judge(v)
+		v.VPA = matcher.New(r.policy.Book, v.Object, logr.Discard())
 		for i := range r.pods {
 			if r.pods[i].pod != nil {
 				r.assign(&r.pods[i])

@@ -3,6 +3,8 @@ package backtest
 import (
 	"maps"
 	"slices"
+
+	"github.com/celvpa/celvpa/controllers/matcher"
 )
 
 // outcome is what came out of a replay.
@@ -51,8 +53,8 @@ func (r *replay) obstacleOf(workload int) *Obstacle {
 		return found
 	}
 	for _, v := range r.vpas {
-		if v.obstacle != nil && slices.Contains(v.workloads, workload) {
-			return v.obstacle
+		if verdict := v.Verdict(matcher.Update); v.Ignored(matcher.Update) == "" && !v.Takes(matcher.Update) && slices.Contains(v.workloads, workload) {
+			return &Obstacle{verdict.Rule, verdict.Reason}
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/poddefaults"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -107,13 +108,12 @@ func (r *replay) admit(pod *corev1.Pod) *corev1.Pod {
 	if r.state == nil {
 		return pod
 	}
-	about := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}
+	rules := policy.For(r.policy.Book, &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}})
 	req := podreview.Request{Pod: pod, Limits: r.limits[pod.Namespace]}
-	if v := r.admitterOf(pod); v != nil {
-		req.VPA, about = v.vpa, v.vpa
+	if v := r.match(matcher.Admission, pod); v != nil {
+		req.VPA, rules = v.Object, v.Rules
 	}
-	chosen := policy.For(r.policy.Book, about)
-	answer := podreview.Review(chosen.Plan, req, nil)
+	answer := podreview.Review(rules.Plan, req, nil)
 	for _, failed := range answer.Failed {
 		r.note("new pods of %s: %v; its values are left as they were", ownerOf(pod), failed)
 	}

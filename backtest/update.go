@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -39,7 +40,7 @@ func (r *replay) update(now time.Time) {
 	clear(r.touched)
 	disrupted := map[types.UID]bool{}
 	for _, v := range r.vpas {
-		if v.takes {
+		if v.Takes(matcher.Update) {
 			r.updateVPA(v, now, disrupted)
 		}
 	}
@@ -86,7 +87,7 @@ func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bo
 	for _, one := range all {
 		g := groups[r.in.slots[one.slot].workload]
 		one.Evictions, one.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: one.PodState.Pod.UID}, now)
-		verdict := one.Decide(v.chosen.Plan, g.Group, nil)
+		verdict := one.Decide(v.Rules.Plan, g.Group, nil)
 		if w := r.in.slots[one.slot].workload; verdict.Class == facts.ClassMisconfigured && r.obstacle[w] == nil {
 			r.obstacle[w] = &Obstacle{verdict.Rule, verdict.Reason}
 		}
@@ -111,8 +112,8 @@ func (r *replay) look(slot int, v *liveVPA, now time.Time) *look {
 		last.Now = now
 		return last
 	}
-	assessed, failed := podupdate.Assess(v.chosen.Plan, podupdate.Request{
-		Pod: p.pod, VPA: v.vpa, Limits: r.limits[p.pod.Namespace], Now: now, Other: p.other, Template: r.in.slots[slot].staged.Next.Spec.Containers,
+	assessed, failed := podupdate.Assess(v.Rules.Plan, podupdate.Request{
+		Pod: p.pod, VPA: v.Object, Limits: r.limits[p.pod.Namespace], Now: now, Other: p.other, Template: r.in.slots[slot].staged.Next.Spec.Containers,
 	}, nil)
 	for _, one := range failed {
 		r.note("pods of %s: %v; its values are left as they were", ownerOf(p.pod), one)
@@ -125,7 +126,7 @@ func (r *replay) look(slot int, v *liveVPA, now time.Time) *look {
 func (r *replay) evict(v *liveVPA, one *look, g *group, verdict engine.Verdict, now time.Time, disrupted map[types.UID]bool) {
 	pod := one.PodState.Pod
 	if why := r.refused(pod, disrupted); why != "" {
-		answer := facts.DecideRefused(v.chosen.Plan, facts.RefusedRequest{Why: facts.RefusedBudget, Message: why})
+		answer := facts.DecideRefused(v.Rules.Plan, facts.RefusedRequest{Why: facts.RefusedBudget, Message: why})
 		if w := r.in.slots[one.slot].workload; r.obstacle[w] == nil {
 			r.obstacle[w] = &Obstacle{answer.Rule, why}
 		}
@@ -137,7 +138,7 @@ func (r *replay) evict(v *liveVPA, one *look, g *group, verdict engine.Verdict, 
 	}
 	podupdate.CarriedOut(facts.DoEvict, pod, &g.Group)
 	r.backOffs.Evictions.Clear(g.owner, pod.UID)
-	timeout, failed := facts.ReplacementTimeout(v.chosen.Plan, v.vpa, g.Group)
+	timeout, failed := facts.ReplacementTimeout(v.Rules.Plan, v.Object, g.Group)
 	for _, f := range failed {
 		r.note("pods of %s: %v; replacements may not be tracked", ownerOf(pod), f)
 	}
@@ -151,7 +152,7 @@ func (r *replay) evict(v *liveVPA, one *look, g *group, verdict engine.Verdict, 
 // resize resizes a pod in place. The node carries that out at once.
 func (r *replay) resize(v *liveVPA, one *look, verdict engine.Verdict, now time.Time) {
 	pod, change := one.PodState.Pod, podupdate.ChangeOf(one.Pod, verdict)
-	after, err := patched(pod, append(podpatch.Resources(pod, change), podpatch.Resized(pod, v.vpa.Name, change)...))
+	after, err := patched(pod, append(podpatch.Resources(pod, change), podpatch.Resized(pod, v.Object.Name, change)...))
 	if err != nil {
 		r.note("pods of %s cannot be resized: %v; please report this", ownerOf(pod), err)
 		return
@@ -207,13 +208,13 @@ func (r *replay) unboost(now time.Time) {
 		if p.pod == nil || !facts.Boosted(p.pod) {
 			continue
 		}
-		v := r.boosterOf(p.pod)
+		v := r.match(matcher.Boost, p.pod)
 		if v == nil {
 			continue
 		}
 		one, w := r.look(i, v, now), r.in.slots[i].workload
 		n := pods[w]
-		verdict := one.DecideUnboost(v.chosen.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: r.touched[w]}, nil)
+		verdict := one.DecideUnboost(v.Rules.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: r.touched[w]}, nil)
 		if podupdate.Resizes(verdict.Do) {
 			r.resize(v, one, verdict, now)
 		}

@@ -11,27 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/target"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/simulate"
 )
 
-// liveVPA is a VPA during a replay. Its status changes.
+// liveVPA is a VPA during a replay. Its status changes, so it is matched anew after that.
 type liveVPA struct {
-	vpa       *vpav1.VerticalPodAutoscaler
-	chosen    compile.Selection
+	*matcher.VPA
 	served    *recommender.Workload // nil: another recommender serves it
 	workloads []int                 // whose pods it selects
 	version   int                   // of its recommendation
-
-	admits   bool      // it changes new pods
-	takes    bool      // it changes running pods
-	competes bool      // no other VPA gets the pods that it selects
-	obstacle *Obstacle // why it changes no running pods; nil = it does
 }
 
 // useVPAs gives the VPAs to the recommender, and judges them.
@@ -43,94 +35,62 @@ func (r *replay) useVPAs() {
 		if r.policy.Unpinned {
 			delete(v.Annotations, policy.AnnotationPipeline)
 		}
-		one := &liveVPA{vpa: v, chosen: policy.For(r.policy.Book, v)}
-		if one.chosen.Err != nil {
-			r.note("VerticalPodAutoscaler %s/%s: %v; it gets no recommendation", v.Namespace, v.Name, one.chosen.Err)
+		one := &liveVPA{VPA: matcher.New(r.policy.Book, v, logr.Discard())}
+		if err := one.Rules.Err; err != nil {
+			r.note("%s: %v; it gets no recommendation", one, err)
 		}
 		found := selectors.For(nowhere, v)
 		if recommender.Asks(v, recommender.DefaultName) {
 			one.served = r.state.SetVPA(v, found)
 		} else {
-			r.note("VerticalPodAutoscaler %s/%s asks for another recommender; it gets no recommendation", v.Namespace, v.Name)
+			r.note("%s asks for another recommender; it gets no recommendation", one)
 		}
 		for i := range r.in.slots {
 			if w := r.in.slots[i].workload; found.Problem == nil && !slices.Contains(one.workloads, w) && found.Selector.Matches(labels.Set(r.in.slots[i].staged.First.Labels)) {
 				one.workloads = append(one.workloads, w)
 			}
 		}
-		r.judge(one)
 		r.vpas = append(r.vpas, one)
 	}
 	slices.SortFunc(r.vpas, func(a, b *liveVPA) int {
-		return cmp.Or(strings.Compare(a.vpa.Namespace, b.vpa.Namespace), strings.Compare(a.vpa.Name, b.vpa.Name))
+		return cmp.Or(strings.Compare(a.Object.Namespace, b.Object.Namespace), strings.Compare(a.Object.Name, b.Object.Name))
 	})
 }
 
-// judge asks the rules whether a VPA changes new pods, and running ones.
-func (r *replay) judge(v *liveVPA) {
-	v.admits, v.takes, v.competes = false, false, v.chosen.Err != nil
-	if v.vpa.Unreadable() != "" {
-		return
-	}
-	v.admits = v.chosen.Plan != nil && v.chosen.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v.vpa), nil).Do == facts.DoApply
-	if v.chosen.Err == nil {
-		verdict := v.chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.vpa), nil)
-		if v.takes = verdict.Do == facts.DoApply; !v.takes {
-			v.obstacle = &Obstacle{verdict.Rule, verdict.Reason}
-		}
-	}
-	v.competes = v.competes || v.takes
-}
-
-// admitterOf is the VPA that changes a new pod, nil = none.
-func (r *replay) admitterOf(pod *corev1.Pod) *liveVPA {
-	return r.controlling(pod, func(v *liveVPA) bool { return v.admits })
-}
-
-// changerOf is the VPA that changes a running pod, nil = none.
-func (r *replay) changerOf(pod *corev1.Pod) *liveVPA {
-	v := r.controlling(pod, func(v *liveVPA) bool { return v.competes })
-	if v == nil || !v.takes {
-		return nil
-	}
-	return v
-}
-
-// boosterOf is the VPA that ends the startup boost of a pod, nil = none: see policy.Boosting.
-func (r *replay) boosterOf(pod *corev1.Pod) *liveVPA {
-	return cmp.Or(r.admitterOf(pod), r.controlling(pod, func(v *liveVPA) bool { return v.vpa.Unreadable() == "" }))
-}
-
-// assign finds the VPAs of the pod in a slot.
-func (r *replay) assign(p *livePod) {
-	p.changer, p.other, p.looked = r.changerOf(p.pod), "", nil
-	if v := r.admitterOf(p.pod); v != nil && v != p.changer {
-		p.other = v.vpa.Name
-	}
-}
-
-// controlling is the VPA that a pod belongs to, among those that count.
-func (r *replay) controlling(pod *corev1.Pod, counts func(*liveVPA) bool) *liveVPA {
-	candidates := target.ByTarget{}
+// match is the VPA that has a pod; nil = none.
+func (r *replay) match(p matcher.Purpose, pod *corev1.Pod) *liveVPA {
+	var candidates []*matcher.VPA
 	for _, v := range r.vpas {
-		if v.vpa.Namespace == pod.Namespace && counts(v) {
-			candidates.Add(v.vpa)
+		if v.Object.Namespace == pod.Namespace {
+			candidates = append(candidates, v.VPA)
 		}
 	}
-	if len(candidates) == 0 {
+	if len(matcher.Competing(p, candidates)) == 0 {
 		return nil
 	}
-	best, err := r.Resolver.ControllingVPA(nowhere, pod, candidates.Of, policy.Precedence(r.policy.Book, logr.Discard()))
+	top, err := r.Resolver.Topmost(nowhere, pod)
 	if err != nil {
 		r.note("pods of %s: which VerticalPodAutoscaler they belong to is unknown: %v", ownerOf(pod), err)
 		return nil
 	}
+	best := matcher.Match(nowhere, p, top, candidates, pod, nil)
 	for _, v := range r.vpas {
-		if v.vpa == best {
+		if v.VPA == best {
 			return v
 		}
 	}
 	return nil
+}
+
+// assign finds the VPAs of the pod in a slot.
+func (r *replay) assign(p *livePod) {
+	p.changer, p.other, p.looked = r.match(matcher.Update, p.pod), "", nil
+	if p.changer != nil && !p.changer.Takes(matcher.Update) {
+		p.changer = nil
+	}
+	if v := r.match(matcher.Admission, p.pod); v != nil && v != p.changer {
+		p.other = v.Object.Name
+	}
 }
 
 // ownerOf names the owner of a staged pod.

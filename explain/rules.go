@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -42,7 +43,9 @@ func orderBy(book *compile.Rulebook) order {
 	if book == nil {
 		return func(a, b *vpav1.VerticalPodAutoscaler) int { return strings.Compare(a.Name, b.Name) }
 	}
-	return policy.Precedence(book, logr.Discard())
+	return func(a, b *vpav1.VerticalPodAutoscaler) int {
+		return matcher.Compare(matcher.New(book, a, logr.Discard()), matcher.New(book, b, logr.Discard()))
+	}
 }
 
 // ruledBy notes what rules decide about the VPA that no process reports; nil = nothing is known of them.
@@ -50,8 +53,9 @@ func (o *objects) ruledBy(book *compile.Rulebook) {
 	if book == nil {
 		return
 	}
-	o.recommendsOnly = !policy.Admits(book, o.vpa)
-	o.policies = facts.PolicyRulesOf(policy.For(book, o.vpa).Plan)
+	v := matcher.New(book, o.vpa, logr.Discard())
+	o.recommendsOnly = !v.Takes(matcher.Admission)
+	o.policies = facts.PolicyRulesOf(v.Rules.Plan)
 }
 
 // maxAllowed is that of a container, or of the whole pod, which has no name.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/poddefaults"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -88,21 +89,20 @@ func (a *admission) review(p *manifests.NewPod, by changedBy, explain bool) Admi
 	}
 	v := by.vpa
 	req := podreview.Request{Pod: pod, Limits: a.limits[pod.Namespace]}
-	about := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}} // rules for the namespace apply without a VPA too
+	rules := policy.For(a.book, &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}) // rules for the namespace apply without a VPA too
 	if v != nil {
-		req.VPA, about = v.VerticalPodAutoscaler, v.VerticalPodAutoscaler
+		req.VPA, rules = v.Object, v.Rules
 	}
-	chosen := policy.For(a.book, about)
 	var trace *engine.Trace
 	if explain {
 		trace = &engine.Trace{}
 		if v != nil {
-			chosen.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(about), trace)
+			matcher.Ask(rules.Plan, matcher.Admission, v.Object, trace)
 		}
 	}
-	answer := podreview.Review(chosen.Plan, req, trace)
+	answer := podreview.Review(rules.Plan, req, trace)
 	item := Admission{Pod: p.Key(), Allowed: answer.Allowed(), Subject: p.String(), Why: by.why}
-	item.Warnings = append(answer.Warnings, a.tried(p, v, req, chosen.Shadows, &answer)...)
+	item.Warnings = append(answer.Warnings, a.tried(p, v, req, rules.Shadows, &answer)...)
 	a.noteAnswer(p, v, &answer)
 	if item.Allowed {
 		a.change(p, &item, answer.Patch)
@@ -135,7 +135,7 @@ func (a *admission) change(p *manifests.NewPod, item *Admission, ops []patch.Ope
 }
 
 // noteAnswer notes everything in an answer except the patch.
-func (a *admission) noteAnswer(p *manifests.NewPod, v *judgedVPA, answer *podreview.Answer) {
+func (a *admission) noteAnswer(p *manifests.NewPod, v *matcher.VPA, answer *podreview.Answer) {
 	for _, failed := range answer.Failed {
 		a.note("%s: %v; its values are left as they were", p, failed)
 	}
@@ -155,17 +155,16 @@ func (a *admission) noteAnswer(p *manifests.NewPod, v *judgedVPA, answer *podrev
 }
 
 // tried notes what non-enforced overlays would change, and returns the warnings they ask for.
-func (a *admission) tried(p *manifests.NewPod, v *judgedVPA, req podreview.Request, shadows []compile.Shadow, enforced *podreview.Answer) (warnings []string) {
+func (a *admission) tried(p *manifests.NewPod, v *matcher.VPA, req podreview.Request, shadows []compile.Shadow, enforced *podreview.Answer) (warnings []string) {
 	for _, other := range a.candidates(p.Pod) {
-		for _, shadow := range other.chosen.Shadows {
-			verdict := shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(other.VerticalPodAutoscaler), nil)
-			if differs := policy.VerdictDifference(other.verdict, verdict); len(differs) > 0 {
-				a.note("%s/%s: RuleOverlay %s (%s) would change whether new pods are changed: %s", other.Namespace, other.Name, shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
+		for _, shadow := range other.Rules.Shadows {
+			if differs := other.Differs(matcher.Admission, shadow); len(differs) > 0 {
+				a.note("%s: RuleOverlay %s (%s) would change whether new pods are changed: %s", other.Key(), shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
 			}
 		}
 	}
 	for _, shadow := range shadows {
-		if v != nil && shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v.VerticalPodAutoscaler), nil).Do != facts.DoApply {
+		if v != nil && matcher.Ask(shadow.Plan, matcher.Admission, v.Object, nil).Do != facts.DoApply {
 			continue // already noted
 		}
 		answer := podreview.Review(shadow.Plan, req, nil)

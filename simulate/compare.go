@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -100,14 +101,14 @@ func (x *comparison) findDifferences() {
 	x.differ, x.asked = make([]bool, len(x.inOrder)), make([]bool, len(x.inOrder))
 	var pinned []string
 	for i, v := range x.inOrder {
-		before, after := x.sides[0].selection(v.VerticalPodAutoscaler), x.sides[1].selection(v.VerticalPodAutoscaler)
+		before, after := x.sides[0].selection(v.Object), x.sides[1].selection(v.Object)
 		x.differ[i] = before.Plan != after.Plan && before.Plan.Digest() != after.Plan.Digest() || (before.Err == nil) != (after.Err == nil)
 		x.asked[i] = x.differ[i]
-		if x.differ[i] && !x.pair(v.VerticalPodAutoscaler).count {
+		if x.differ[i] && !x.pair(v.Object).count {
 			x.note("the candidate changes how usage is counted (points %s and %s), which acts on future usage only: it is left out here", facts.UsageWindow, facts.UsageOOM)
 		}
-		if v.Annotations[policy.AnnotationPipeline] != "" && !x.differ[i] {
-			pinned = append(pinned, v.key())
+		if v.Object.Annotations[policy.AnnotationPipeline] != "" && !x.differ[i] {
+			pinned = append(pinned, v.Key())
 		}
 	}
 	for _, pod := range x.pods {
@@ -200,7 +201,7 @@ func (x *comparison) recommendShard(ctx context.Context, s *shard, of map[model.
 		v := x.inOrder[i]
 		in[i] = true
 		part.inOrder = append(part.inOrder, v)
-		checkpoints = append(checkpoints, of[model.WorkloadID{Namespace: v.Namespace, Name: v.Name}]...)
+		checkpoints = append(checkpoints, of[model.WorkloadID{Namespace: v.Object.Namespace, Name: v.Object.Name}]...)
 	}
 	var pods []*corev1.Pod
 	for _, pod := range x.pods {
@@ -218,7 +219,7 @@ func (x *comparison) recommendShard(ctx context.Context, s *shard, of map[model.
 			if ctx.Err() != nil {
 				return
 			}
-			if status := restored.Recommendation(x.inOrder[i].Namespace, x.inOrder[i].Name); status != nil {
+			if status := restored.Recommendation(x.inOrder[i].Object.Namespace, x.inOrder[i].Object.Name); status != nil {
 				found[n][k] = status.Recommendation
 			}
 			if n == 1 {
@@ -232,12 +233,12 @@ func (x *comparison) recommendShard(ctx context.Context, s *shard, of map[model.
 			x.sides[0].recommended[i], x.sides[1].recommended[i] = before, after
 		}
 		switch {
-		case x.recommendAlike(v.VerticalPodAutoscaler):
-		case before == nil && v.Status.Recommendation != nil:
-			s.kept = append(s.kept, v.key())
+		case x.recommendAlike(v.Object):
+		case before == nil && v.Object.Status.Recommendation != nil:
+			s.kept = append(s.kept, v.Key())
 		case before != nil:
 			s.computed++
-			s.partly = append(s.partly, unused(v, of[model.WorkloadID{Namespace: v.Namespace, Name: v.Name}])...)
+			s.partly = append(s.partly, unused(v, of[model.WorkloadID{Namespace: v.Object.Namespace, Name: v.Object.Name}])...)
 		}
 	}
 	s.notes = own.notes
@@ -245,7 +246,7 @@ func (x *comparison) recommendShard(ctx context.Context, s *shard, of map[model.
 
 // unused names the resources of which checkpoints hold no usage, e.g. memory of web/shop, container
 // app.
-func unused(v *judgedVPA, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (out []string) {
+func unused(v *matcher.VPA, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (out []string) {
 	for i := range checkpoints {
 		c := &checkpoints[i]
 		for _, h := range []struct {
@@ -253,7 +254,7 @@ func unused(v *judgedVPA, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (
 			of       *vpav1.HistogramCheckpoint
 		}{{"cpu", &c.Status.CPUHistogram}, {"memory", &c.Status.MemoryHistogram}} {
 			if len(h.of.BucketWeights) == 0 {
-				out = append(out, fmt.Sprintf("%s of %s, container %s", h.resource, v.key(), c.Spec.ContainerName))
+				out = append(out, fmt.Sprintf("%s of %s, container %s", h.resource, v.Key(), c.Spec.ContainerName))
 			}
 		}
 	}

@@ -1,15 +1,18 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"math/big"
 	"strings"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/poddefaults"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -24,8 +27,7 @@ import (
 type side struct {
 	book        *compile.Rulebook
 	recommended []*vpav1.RecommendedPodResources // instead of those in the status, by position of the VPA
-	admits      *view
-	updates     *view
+	of          *view                            // the cluster as these rules see it
 	planned     map[*corev1.Pod]Action
 }
 
@@ -41,31 +43,23 @@ func (s *side) selection(v *vpav1.VerticalPodAutoscaler) compile.Selection {
 // candidate is kept.
 func (x *comparison) judge() {
 	for _, s := range x.sides {
-		vpas := make([]*vpav1.VerticalPodAutoscaler, len(x.inOrder))
+		s.of = x.apart(s.book)
+		s.of.asks, s.of.vpas, s.of.inOrder = updates, nil, make([]*matcher.VPA, len(x.inOrder))
 		for i, v := range x.inOrder {
-			vpas[i] = v.VerticalPodAutoscaler
+			object := v.Object
 			if recommended := s.recommended[i]; recommended != nil {
-				vpas[i] = &vpav1.VerticalPodAutoscaler{TypeMeta: v.TypeMeta, ObjectMeta: v.ObjectMeta, Spec: v.Spec, Status: v.Status}
-				vpas[i].Status.Recommendation = recommended
+				object = &vpav1.VerticalPodAutoscaler{TypeMeta: object.TypeMeta, ObjectMeta: object.ObjectMeta, Spec: object.Spec, Status: object.Status}
+				object.Status.Recommendation = recommended
 			}
+			asked := matcher.New(s.book, object, logr.Discard())
+			asked.Rules.Shadows = nil // what is not enforced changes nothing
+			s.of.inOrder[i] = asked
+			s.of.noteRules(asked)
 		}
-		s.admits, s.updates = x.judged(s, vpas, admissions), x.judged(s, vpas, updates)
 	}
-	for _, note := range x.sides[1].updates.notes {
+	for _, note := range x.sides[1].of.notes {
 		x.note("%s", note)
 	}
-}
-
-// judged is the view of the same objects by other rules, for one question.
-func (x *comparison) judged(s *side, vpas []*vpav1.VerticalPodAutoscaler, asks question) *view {
-	out := x.view.apart(s.book)
-	out.asks, out.vpas, out.inOrder = asks, nil, make([]*judgedVPA, len(vpas))
-	for i, v := range vpas {
-		out.inOrder[i] = &judgedVPA{VerticalPodAutoscaler: v, position: i}
-		out.judge(out.inOrder[i])
-		out.inOrder[i].chosen.Shadows = nil // what is not enforced changes nothing
-	}
-	return out
 }
 
 // apart is a view of the same objects with notes of its own.
@@ -81,7 +75,7 @@ func (x *comparison) update(ctx context.Context) {
 	for n, s := range x.sides {
 		of := make([][]*corev1.Pod, len(x.inOrder))
 		for _, pod := range x.pods {
-			if i := s.controller(s.updates, pod); i >= 0 && x.asked[i] && podupdate.IgnoredReason(pod) == "" {
+			if i := s.controller(pod); i >= 0 && x.asked[i] && podupdate.IgnoredReason(pod) == "" {
 				of[i] = append(of[i], pod)
 			}
 		}
@@ -94,7 +88,7 @@ func (x *comparison) update(ctx context.Context) {
 		planned := make([][]answers.PlannedPod, len(positions))
 		x.each(ctx, [...]string{"planning by the rules in force", "planning by the candidate"}[n], len(positions), func(k int) {
 			i := positions[k]
-			u := &updater{view: s.updates.apart(s.book), now: x.clock.Now(), unboosted: map[*corev1.Pod]bool{}}
+			u := &updater{view: s.of.apart(s.book), now: x.clock.Now(), unboosted: map[*corev1.Pod]bool{}}
 			u.setPods(of[i])
 			planned[k] = u.planVPA(u.inOrder[i], of[i], false)
 		})
@@ -113,15 +107,14 @@ func (x *comparison) update(ctx context.Context) {
 
 // controller is the position of the VPA that a pod belongs to: one that changes it, else one that
 // ends its startup boost or leaves it alone, else -1.
-func (s *side) controller(v *view, pod *corev1.Pod) int {
-	one := v.owner(pod, func(v *judgedVPA) bool { return v.takes })
-	if one == nil {
-		one = v.leaving(pod)
+func (s *side) controller(pod *corev1.Pod) int {
+	v := cmp.Or(s.of.match(matcher.Update, pod), s.of.leaving(pod))
+	for _, i := range s.of.selected[pod] {
+		if s.of.inOrder[i] == v {
+			return i
+		}
 	}
-	if one == nil {
-		return -1
-	}
-	return one.position
+	return -1
 }
 
 // action is what the updater would do with a pod.
@@ -140,13 +133,12 @@ type admitted struct {
 
 // admit reviews a new pod as the admission controller does.
 func (s *side) admit(running, created *corev1.Pod) admitted {
-	v := s.admits.owner(running, func(v *judgedVPA) bool { return v.takes })
-	req := podreview.Request{Pod: created, Limits: s.admits.limits[created.Namespace]}
-	about := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: created.Namespace}}
-	if v != nil {
-		req.VPA, about = v.VerticalPodAutoscaler, v.VerticalPodAutoscaler
+	req := podreview.Request{Pod: created, Limits: s.of.limits[created.Namespace]}
+	rules := policy.For(s.book, &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: created.Namespace}})
+	if v := s.of.match(matcher.Admission, running); v != nil {
+		req.VPA, rules = v.Object, v.Rules
 	}
-	answer := podreview.Review(policy.For(s.book, about).Plan, req, nil)
+	answer := podreview.Review(rules.Plan, req, nil)
 	if !answer.Allowed() {
 		var causes []string
 		for _, c := range answer.Causes {
@@ -180,7 +172,7 @@ func (c *view) replacement(running *corev1.Pod) *corev1.Pod {
 func (x *comparison) assemble(ctx context.Context) *Impact {
 	of := make([][]*corev1.Pod, len(x.inOrder))
 	for _, pod := range x.pods {
-		if i := x.sides[1].controller(x.sides[1].updates, pod); i >= 0 && x.asked[i] {
+		if i := x.sides[1].controller(pod); i >= 0 && x.asked[i] {
 			of[i] = append(of[i], pod)
 		}
 	}
@@ -209,9 +201,9 @@ func (x *comparison) assemble(ctx context.Context) *Impact {
 // impactOf is what changes for one VPA; nil if nothing does.
 func (x *comparison) impactOf(i int, pods []*corev1.Pod) *VPAImpact {
 	before, after := x.sides[0], x.sides[1]
-	v := after.updates.inOrder[i]
-	out := &VPAImpact{VPA: v.key(), Pods: []PodImpact{}, impact: new(big.Int)}
-	out.Recommendation = recommender.TargetChanges(before.updates.inOrder[i].Status.Recommendation, v.Status.Recommendation)
+	v := after.of.inOrder[i]
+	out := &VPAImpact{VPA: v.Key(), Pods: []PodImpact{}, impact: new(big.Int)}
+	out.Recommendation = recommender.TargetChanges(before.of.inOrder[i].Object.Status.Recommendation, v.Object.Status.Recommendation)
 	known := map[string]*admissionChange{}
 	for _, pod := range pods {
 		change := x.admission(pod, known)

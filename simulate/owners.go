@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
@@ -27,10 +28,10 @@ func (c *view) addOwners(pods []*corev1.Pod) {
 		}
 	}
 	for _, v := range c.sortedVPAs() {
-		of := target.Of(v.VerticalPodAutoscaler)
+		of := target.Of(v.Object)
 		if of.Kind != "" && of.Name != "" && c.owners[ownerKey{of.Namespace, of.Kind, of.Name}] == nil {
 			what, wayOut := c.lacking()
-			c.gone[v.key()] = fmt.Sprintf("its target, %s %s/%s, %s", of.Kind, of.Namespace, of.Name, what)
+			c.gone[v.Key()] = fmt.Sprintf("its target, %s %s/%s, %s", of.Kind, of.Namespace, of.Name, what)
 			c.note("%s %s/%s, the target of %s, %s, and no pod belongs to it%s", of.Kind, of.Namespace, of.Name, v, what, wayOut)
 		}
 	}
@@ -62,7 +63,7 @@ func (c *view) madeByKnown(namespace string, owner *metav1.OwnerReference) bool 
 // standIn adds a VPA's missing target if it owns pods, itself or indirectly. It selects them all.
 func (c *view) standIn(namespace string, owner *metav1.OwnerReference) {
 	for _, v := range c.targetingBeginnings(namespace, owner.Name) {
-		of := target.Of(v.VerticalPodAutoscaler)
+		of := target.Of(v.Object)
 		kind, wellKnown := manifests.WellKnown(of.Kind)
 		if !wellKnown || of.Name == "" || of.Kind == "CronJob" { // its pods' labels are unknown
 			continue
@@ -85,11 +86,11 @@ func (c *view) standIn(namespace string, owner *metav1.OwnerReference) {
 
 // targetingBeginnings are the VPAs whose target has a name that another name begins with, those with
 // the longest first.
-func (c *view) targetingBeginnings(namespace, name string) (out []*judgedVPA) {
+func (c *view) targetingBeginnings(namespace, name string) (out []*matcher.VPA) {
 	if c.byTargetName == nil {
-		c.byTargetName = map[client.ObjectKey][]*judgedVPA{}
+		c.byTargetName = map[client.ObjectKey][]*matcher.VPA{}
 		for _, v := range c.inOrder {
-			key := client.ObjectKey{Namespace: v.Namespace, Name: target.Of(v.VerticalPodAutoscaler).Name}
+			key := client.ObjectKey{Namespace: v.Object.Namespace, Name: target.Of(v.Object).Name}
 			c.byTargetName[key] = append(c.byTargetName[key], v)
 		}
 	}
@@ -100,10 +101,10 @@ func (c *view) targetingBeginnings(namespace, name string) (out []*judgedVPA) {
 }
 
 // sortedVPAs are all VPAs by namespace, in the order of the manifests.
-func (c *view) sortedVPAs() (out []*judgedVPA) {
+func (c *view) sortedVPAs() (out []*matcher.VPA) {
 	for _, list := range c.vpas {
 		out = append(out, list...)
 	}
-	slices.SortStableFunc(out, func(x, y *judgedVPA) int { return strings.Compare(x.Namespace, y.Namespace) })
+	slices.SortStableFunc(out, func(x, y *matcher.VPA) int { return strings.Compare(x.Object.Namespace, y.Object.Namespace) })
 	return out
 }

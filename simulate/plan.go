@@ -11,9 +11,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/celvpa/celvpa/controllers/answers"
-	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podupdate"
-	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -57,8 +56,8 @@ func (c *Cluster) Plan(explain bool) (*Plan, error) {
 	u.addOwners(u.pods)
 	left := map[string]engine.Verdict{}
 	for _, v := range u.inOrder {
-		if leaves, why := v.leaves(); leaves {
-			left[v.key()] = why
+		if leaves, why := leaves(v); leaves {
+			left[v.Key()] = why
 		}
 	}
 	return &Plan{Items: u.items(explain), VPAs: len(u.vpas), Left: left, Gone: u.gone}, faults.Join(unusable, unread, unreadBudgets)
@@ -93,7 +92,7 @@ type podsOf struct {
 // items plans for every pod.
 func (u *updater) items(explain bool) []answers.PlannedPod {
 	changed := make([]changedBy, len(u.pods))
-	of := map[*judgedVPA]*podsOf{}
+	of := map[*matcher.VPA]*podsOf{}
 	var alone []answers.PlannedPod
 	for i, pod := range u.pods {
 		changed[i] = u.controlling(pod)
@@ -119,7 +118,7 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 	}
 	u.noteStale(u.pods, changed)
 	vpas := u.sortedVPAs()
-	slices.SortStableFunc(vpas, func(a, b *judgedVPA) int { return strings.Compare(a.key(), b.key()) })
+	slices.SortStableFunc(vpas, func(a, b *matcher.VPA) int { return strings.Compare(a.Key(), b.Key()) })
 	out := []answers.PlannedPod{}
 	for i, v := range vpas {
 		u.progress("planning for VerticalPodAutoscalers", i, len(vpas))
@@ -138,10 +137,10 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 }
 
 // skip is the plan for an ignored pod; v is nil without a VPA, the rule empty if none ran.
-func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, why engine.Verdict) answers.PlannedPod {
+func (u *updater) skip(v *matcher.VPA, pod *corev1.Pod, why engine.Verdict) answers.PlannedPod {
 	var vpa *vpav1.VerticalPodAutoscaler
 	if v != nil {
-		vpa = v.VerticalPodAutoscaler
+		vpa = v.Object
 	}
 	out := podupdate.LeftAlone(pod, vpa, why)
 	out.Why = u.why[pod]
@@ -149,8 +148,8 @@ func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, why engine.Verdict) answer
 }
 
 // noteIdle notes why a VPA has no pods, and keeps it if the target is why; addOwners reports missing targets.
-func (u *updater) noteIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
-	if u.gone[v.key()] != "" {
+func (u *updater) noteIdle(v *matcher.VPA, of map[*matcher.VPA]*podsOf) {
+	if u.gone[v.Key()] != "" {
 		return
 	}
 	w := u.owners[targetOf(v)]
@@ -160,8 +159,8 @@ func (u *updater) noteIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
 			return
 		}
 	}
-	if _, problem := u.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); problem != nil {
-		u.gone[v.key()] = problem.Message
+	if _, problem := u.resolver.Selector(context.Background(), v.Object); problem != nil {
+		u.gone[v.Key()] = problem.Message
 		u.note("%s cannot be used: %s", v, problem.Message)
 		return
 	}
@@ -171,14 +170,13 @@ func (u *updater) noteIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
 }
 
 // noteTried notes what non-enforced overlays would decide at vpa.update.
-func (u *updater) noteTried(v *judgedVPA) {
-	if v.chosen.Err != nil {
+func (u *updater) noteTried(v *matcher.VPA) {
+	if v.Rules.Err != nil {
 		return
 	}
-	for _, shadow := range v.chosen.Shadows {
-		tried := shadow.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.VerticalPodAutoscaler), nil)
-		if differs := policy.VerdictDifference(v.verdict, tried); len(differs) > 0 {
-			u.note("%s: RuleOverlay %s (%s) would change whether running pods are changed: %s", v.key(), shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
+	for _, shadow := range v.Rules.Shadows {
+		if differs := v.Differs(matcher.Update, shadow); len(differs) > 0 {
+			u.note("%s: RuleOverlay %s (%s) would change whether running pods are changed: %s", v.Key(), shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podupdate"
-	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/engine"
 	corev1 "k8s.io/api/core/v1"
@@ -21,12 +21,12 @@ type assessed struct {
 	trace   *engine.Trace
 }
 
-func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items []answers.PlannedPod) {
+func (u *updater) planVPA(v *matcher.VPA, pods []*corev1.Pod, explain bool) (items []answers.PlannedPod) {
 	groups := podupdate.Groups(context.Background(), u.resolver, pods, u.now, func(owner target.Key, err error) {
 		u.note("%s: how many pods %s %s/%s should have is unknown: %v", v, owner.Kind, owner.Namespace, owner.Name, err)
 	})
 	u.countPods(groups)
-	leaves, why := v.leaves()
+	leaves, why := leaves(v)
 	var left []answers.PlannedPod
 	list := make([]*podupdate.Pod, 0, len(pods))
 	of := map[*podupdate.Pod]assessed{}
@@ -37,10 +37,10 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 		}
 		a := u.assess(v, pod, explain)
 		list, of[a.Pod] = append(list, a.Pod), a
-		if !leaves && len(v.chosen.Shadows) > 0 { // judge each pod alone: trials disrupt nothing
+		if !leaves && len(v.Rules.Shadows) > 0 { // judge each pod alone: trials disrupt nothing
 			group := *groups[a.Owner]
 			ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.Decide(plan, group, nil) }
-			u.notePodTried(v, a, "it", ask(a.Pod, v.chosen.Plan), ask)
+			u.notePodTried(v, a, "it", ask(a.Pod, v.Rules.Plan), ask)
 		}
 	}
 	podupdate.Sort(list)
@@ -51,16 +51,16 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 }
 
 // leaves reports whether a VPA leaves all running pods alone, and why.
-func (v *judgedVPA) leaves() (bool, engine.Verdict) {
-	if v.chosen.Err != nil {
-		return true, engine.Verdict{Reason: "The rules that the VPA asks for cannot be used: " + v.chosen.Err.Error()}
+func leaves(v *matcher.VPA) (bool, engine.Verdict) {
+	if v.Rules.Err != nil {
+		return true, engine.Verdict{Reason: "The rules that the VPA asks for cannot be used: " + v.Rules.Err.Error()}
 	}
-	return !v.takes, v.verdict
+	return !v.Takes(matcher.Update), v.Verdict(matcher.Update)
 }
 
 // assess asks the rules of a VPA what a pod should have. explain adds a trace.
-func (u *updater) assess(v *judgedVPA, pod *corev1.Pod, explain bool) (a assessed) {
-	a.request = podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now, Other: u.other(v, pod)}
+func (u *updater) assess(v *matcher.VPA, pod *corev1.Pod, explain bool) (a assessed) {
+	a.request = podupdate.Request{Pod: pod, VPA: v.Object, Limits: u.limits[pod.Namespace], Now: u.now, Other: u.other(v, pod)}
 	if facts.Boosted(pod) {
 		template, err := u.resolver.Template(context.Background(), pod)
 		if err != nil {
@@ -70,10 +70,10 @@ func (u *updater) assess(v *judgedVPA, pod *corev1.Pod, explain bool) (a assesse
 	}
 	if explain {
 		a.trace = &engine.Trace{}
-		v.chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.VerticalPodAutoscaler), a.trace)
+		matcher.Ask(v.Rules.Plan, matcher.Update, v.Object, a.trace)
 	}
 	var failed []*engine.RuleError
-	a.Pod, failed = podupdate.Assess(v.chosen.Plan, a.request, a.trace)
+	a.Pod, failed = podupdate.Assess(v.Rules.Plan, a.request, a.trace)
 	for _, one := range failed {
 		u.note("pod %s: %v; its values are left as they were", keyOfPod(pod), one)
 	}
@@ -81,15 +81,15 @@ func (u *updater) assess(v *judgedVPA, pod *corev1.Pod, explain bool) (a assesse
 }
 
 // other is the VPA by which admission would change a pod that replaces one; empty = v, or none.
-func (u *updater) other(v *judgedVPA, pod *corev1.Pod) string {
+func (u *updater) other(v *matcher.VPA, pod *corev1.Pod) string {
 	if len(u.candidates(pod)) < 2 {
 		return ""
 	}
-	admitted := u.owner(pod, func(one *judgedVPA) bool { return policy.Admits(u.book, one.VerticalPodAutoscaler) })
+	admitted := u.match(matcher.Admission, pod)
 	if admitted == nil || admitted == v {
 		return ""
 	}
-	return admitted.Name
+	return admitted.Object.Name
 }
 
 // countPods sets a group's replicas to its number of pods if the manifests give none.
@@ -107,11 +107,11 @@ func (u *updater) countPods(groups map[target.Key]*facts.Group) {
 	}
 }
 
-func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.PlannedPod {
+func (u *updater) planPod(v *matcher.VPA, a assessed, group *facts.Group) answers.PlannedPod {
 	pod := a.request.Pod
-	leaves, verdict := v.leaves()
+	leaves, verdict := leaves(v)
 	if !leaves {
-		verdict = a.Decide(v.chosen.Plan, *group, a.trace)
+		verdict = a.Decide(v.Rules.Plan, *group, a.trace)
 	}
 	acts := podupdate.Acts(verdict.Do)
 	podupdate.CarriedOut(verdict.Do, pod, group)
@@ -120,7 +120,7 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 	}
 	why := u.why[pod]
 	if !acts && facts.Boosted(pod) {
-		if by := u.booster(pod); by != nil {
+		if by := u.match(matcher.Boost, pod); by != nil {
 			boosted := a
 			if by != v {
 				boosted = u.assess(by, pod, a.trace != nil)
@@ -145,9 +145,9 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 
 // unboost asks whether the pod's startup boost ends, independently of update cycles. disrupted
 // counts the owner's pods with a resize in progress or a boost already ended in this plan.
-func (u *updater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Verdict {
+func (u *updater) unboost(v *matcher.VPA, a assessed, group facts.Group) engine.Verdict {
 	group.Disrupted = podupdate.Resizing(u.byOwner[a.Owner], a.request.Pod, func(other *corev1.Pod) bool { return u.unboosted[other] })
-	verdict := a.DecideUnboost(v.chosen.Plan, group, a.trace)
+	verdict := a.DecideUnboost(v.Rules.Plan, group, a.trace)
 	if podupdate.Resizes(verdict.Do) {
 		u.unboosted[a.request.Pod] = true
 	}
@@ -156,8 +156,8 @@ func (u *updater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Ve
 }
 
 // notePodTried notes what non-enforced overlays would do with a pod.
-func (u *updater) notePodTried(v *judgedVPA, a assessed, about string, enforced engine.Verdict, ask func(*podupdate.Pod, *engine.Plan) engine.Verdict) {
-	for _, shadow := range v.chosen.Shadows {
+func (u *updater) notePodTried(v *matcher.VPA, a assessed, about string, enforced engine.Verdict, ask func(*podupdate.Pod, *engine.Plan) engine.Verdict) {
+	for _, shadow := range v.Rules.Shadows {
 		if differs := podupdate.ShadowDifferences(shadow.Plan, a.request, a.Pod, enforced, ask); len(differs) > 0 {
 			u.note("pod %s: RuleOverlay %s (%s) would change what is done with %s: %s", keyOfPod(a.request.Pod), shadow.Overlay, shadow.Mode, about, strings.Join(differs, "; "))
 		}

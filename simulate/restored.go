@@ -57,16 +57,16 @@ func (c *view) restored(remember model.Settings, pods []*corev1.Pod, checkpoints
 	state.UseRules(c.book)
 	all := map[model.WorkloadID]*recommender.Workload{}
 	for _, v := range c.inOrder {
-		if !recommender.Asks(v.VerticalPodAutoscaler, recommender.DefaultName) {
+		if !recommender.Asks(v.Object, recommender.DefaultName) {
 			continue
 		}
 		found := target.Answer{Selector: labels.Nothing()}
-		if selector, problem := c.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); problem != nil {
+		if selector, problem := c.resolver.Selector(context.Background(), v.Object); problem != nil {
 			found.Problem = problem
 		} else {
 			found.Selector = selector
 		}
-		all[model.WorkloadID{Namespace: v.Namespace, Name: v.Name}] = state.SetVPA(v.VerticalPodAutoscaler, found)
+		all[model.WorkloadID{Namespace: v.Object.Namespace, Name: v.Object.Name}] = state.SetVPA(v.Object, found)
 	}
 	r := &Restored{State: state, cluster: c.Cluster, workloads: map[model.WorkloadID]*recommender.Workload{}, written: map[model.WorkloadID]map[string]time.Time{}}
 	var errs []error

@@ -1,30 +1,25 @@
 package simulate
 
 import (
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
-	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
-	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // question is what a command asks the rules about a VPA.
 type question struct {
-	point string // facts.PodAdmit or facts.VPAUpdate
-	bind  func(*vpav1.VerticalPodAutoscaler) *registry.Facts
-	pods  string // for messages: which pods it is about
-	verb  string // for messages: what a VPA does with its pods
-	// pinned: without its pipeline a VPA leaves its pods alone; else the default pipeline runs.
-	pinned bool
+	matcher.Purpose
+	pods string // for messages: which pods it is about
+	verb string // for messages: what a VPA does with its pods
 }
 
 // view answers questions about pods, given all VPAs.
@@ -33,43 +28,29 @@ type view struct {
 	asks         question
 	owners       map[ownerKey]*manifests.Workload
 	resolver     *target.Resolver
-	vpas         map[string][]*judgedVPA           // by namespace
-	inOrder      []*judgedVPA                      // the same, as in the manifests
-	byTargetName map[client.ObjectKey][]*judgedVPA // see targetingBeginnings
-	byTarget     map[ownerKey][]int                // positions in inOrder
-	selected     map[*corev1.Pod][]int             // VPAs whose target selects a pod, as positions in inOrder
-	ranges       map[string][]corev1.LimitRange    // by namespace
-	limits       map[string]*facts.LimitRanges     // the same, folded for rules
-	gone         map[string]string                 // why VPAs have no usable target, by namespace/name; see addOwners and noteIdle
+	vpas         map[string][]*matcher.VPA           // by namespace
+	inOrder      []*matcher.VPA                      // the same, as in the manifests
+	byTargetName map[client.ObjectKey][]*matcher.VPA // see targetingBeginnings
+	byTarget     map[ownerKey][]int                  // positions in inOrder
+	selected     map[*corev1.Pod][]int               // VPAs whose target selects a pod, as positions in inOrder
+	ranges       map[string][]corev1.LimitRange      // by namespace
+	limits       map[string]*facts.LimitRanges       // the same, folded for rules
+	gone         map[string]string                   // why VPAs have no usable target, by namespace/name; see addOwners and noteIdle
 }
 
 // The questions of the admission controller and of the updater.
 var (
-	admissions = question{point: facts.PodAdmit, bind: facts.AdmitFacts, pods: "new pods", verb: "changes"}
-	updates    = question{point: facts.VPAUpdate, bind: facts.UpdateFacts, pods: "running pods", verb: "controls", pinned: true}
+	admissions = question{Purpose: matcher.Admission, pods: "new pods", verb: "changes"}
+	updates    = question{Purpose: matcher.Update, pods: "running pods", verb: "controls"}
 )
-
-// judgedVPA is a VPA with the decision about its pods.
-type judgedVPA struct {
-	*vpav1.VerticalPodAutoscaler
-	chosen  compile.Selection
-	verdict engine.Verdict
-	takes   bool // it changes its pods
-
-	position int // in inOrder
-}
-
-func (v *judgedVPA) String() string { return "VerticalPodAutoscaler " + v.key() }
-
-func (v *judgedVPA) key() string { return v.Namespace + "/" + v.Name }
 
 // ownerKey is what owner references and targets always have; they may lack the group.
 type ownerKey struct{ namespace, kind, name string }
 
 func keyOf(w *manifests.Workload) ownerKey { return ownerKey{w.Namespace, w.Kind, w.Name} }
 
-func targetOf(v *judgedVPA) ownerKey {
-	of := target.Of(v.VerticalPodAutoscaler)
+func targetOf(v *matcher.VPA) ownerKey {
+	of := target.Of(v.Object)
 	return ownerKey{of.Namespace, of.Kind, of.Name}
 }
 
@@ -78,7 +59,7 @@ func (c *Cluster) view(asks question) (v *view, templates []manifests.Workload, 
 	v, templates, err = c.objects()
 	v.asks = asks
 	for _, one := range v.inOrder {
-		v.judge(one)
+		v.noteRules(one)
 	}
 	return v, templates, err
 }
@@ -88,13 +69,13 @@ func (c *Cluster) view(asks question) (v *view, templates []manifests.Workload, 
 func (c *Cluster) objects() (v *view, templates []manifests.Workload, err error) {
 	v = &view{
 		Cluster: c, owners: map[ownerKey]*manifests.Workload{}, limits: map[string]*facts.LimitRanges{},
-		vpas: map[string][]*judgedVPA{}, gone: map[string]string{}, byTarget: map[ownerKey][]int{}, selected: map[*corev1.Pod][]int{},
+		vpas: map[string][]*matcher.VPA{}, gone: map[string]string{}, byTarget: map[ownerKey][]int{}, selected: map[*corev1.Pod][]int{},
 	}
 	vpas, unusable := c.VPAs()
 	for _, one := range vpas {
-		judged := &judgedVPA{VerticalPodAutoscaler: one, position: len(v.inOrder)}
-		v.byTarget[targetOf(judged)] = append(v.byTarget[targetOf(judged)], len(v.inOrder))
-		v.vpas[one.Namespace], v.inOrder = append(v.vpas[one.Namespace], judged), append(v.inOrder, judged)
+		asked := matcher.New(c.book, one, logr.Discard())
+		v.byTarget[targetOf(asked)] = append(v.byTarget[targetOf(asked)], len(v.inOrder))
+		v.vpas[one.Namespace], v.inOrder = append(v.vpas[one.Namespace], asked), append(v.inOrder, asked)
 	}
 	ranges, unreadRanges := c.limitRanges()
 	v.ranges = ranges
@@ -112,25 +93,19 @@ func (c *Cluster) objects() (v *view, templates []manifests.Workload, err error)
 	return v, templates, faults.Join(unusable, unreadRanges, unread, unreadTargets)
 }
 
-// judge asks the rules about a VPA.
-func (c *view) judge(out *judgedVPA) {
-	v := out.VerticalPodAutoscaler
-	out.chosen = policy.For(c.book, v)
-	out.verdict = out.chosen.Plan.Decide(c.asks.point, c.asks.bind(v), nil)
-	out.takes = out.verdict.Do == facts.DoApply
-	if r := v.Status.Recommendation; r != nil && r.PodRecommendation != nil && !out.chosen.Plan.Gate("PodLevelResources") {
-		c.note("%s: status.recommendation.podRecommendation: this field is behind a feature gate: start celvpa with --feature-gates=PodLevelResources=true", out)
+// noteRules notes why the rules of a VPA have less effect than it seems.
+func (c *view) noteRules(v *matcher.VPA) {
+	if r := v.Object.Status.Recommendation; r != nil && r.PodRecommendation != nil && !v.Rules.Plan.Gate("PodLevelResources") {
+		c.note("%s: status.recommendation.podRecommendation: this field is behind a feature gate: start celvpa with --feature-gates=PodLevelResources=true", v)
 	}
-	switch unpinned := out.chosen.Err; {
-	case unpinned != nil && c.asks.pinned:
-		c.note("%s: %v; its %s are left alone", out, unpinned, c.asks.pods)
-		out.takes = true
-		return
+	switch unpinned := v.Rules.Err; {
+	case unpinned != nil && c.asks.Purpose == matcher.Update:
+		c.note("%s: %v; its %s are left alone", v, unpinned, c.asks.pods)
 	case unpinned != nil:
-		c.note("%s: %v; the default pipeline is used", out, unpinned)
+		c.note("%s: %v; the default pipeline is used", v, unpinned)
 	}
-	if out.verdict.Err != nil {
-		c.note("%s: %v; it changes no %s", out, out.verdict.Err, c.asks.pods)
+	if err := v.Verdict(c.asks.Purpose).Err; err != nil {
+		c.note("%s: %v; it changes no %s", v, err, c.asks.pods)
 	}
 }
 

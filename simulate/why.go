@@ -6,73 +6,55 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/target"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // changedBy is the VPA that a pod belongs to, or nil, and why in words.
 type changedBy struct {
-	vpa *judgedVPA
+	vpa *matcher.VPA
 	why string
 }
 
 func (c *view) controlling(pod *corev1.Pod) changedBy {
-	v := c.owner(pod, func(v *judgedVPA) bool { return v.takes })
+	v := c.match(c.asks.Purpose, pod)
 	if v == nil {
 		return changedBy{why: "no VerticalPodAutoscaler " + c.asks.verb + " it: " + c.whyNone(pod)}
 	}
 	why := v.String() + " " + c.asks.verb + " it"
-	if r := v.Status.Recommendation; r == nil || len(r.ContainerRecommendations) == 0 && r.PodRecommendation == nil {
+	if r := v.Object.Status.Recommendation; r == nil || len(r.ContainerRecommendations) == 0 && r.PodRecommendation == nil {
 		why += ", but has no recommendation"
 	}
 	for _, other := range c.candidates(pod) {
-		if other != v && other.takes {
-			why += fmt.Sprintf("; %s has the same target, and comes after it (point vpa.order)", other.key())
+		if other != v && other.Competes(c.asks.Purpose) {
+			why += fmt.Sprintf("; %s has the same target, and comes after it (point vpa.order)", other.Key())
 		}
 	}
 	return changedBy{vpa: v, why: why}
 }
 
-// owner is the VPA that a pod belongs to, among those that count, or nil.
-func (c *view) owner(pod *corev1.Pod, counts func(*judgedVPA) bool) (best *judgedVPA) {
-	precedence := policy.Precedence(c.book, logr.Discard())
-	for _, one := range c.candidates(pod) {
-		if counts(one) && (best == nil || precedence(one.VerticalPodAutoscaler, best.VerticalPodAutoscaler) < 0) {
-			best = one
-		}
-	}
-	return best
-}
-
-// booster is the VPA that ends the startup boost of a pod, whatever its update mode; nil = none.
-func (c *view) booster(pod *corev1.Pod) *judgedVPA {
-	var all []*vpav1.VerticalPodAutoscaler
-	for _, v := range c.candidates(pod) {
-		all = append(all, v.VerticalPodAutoscaler)
-	}
-	boosting := policy.Boosting(c.book, all)
-	return c.owner(pod, func(v *judgedVPA) bool { return slices.Contains(boosting, v.VerticalPodAutoscaler) })
+// match is the VPA that has a pod; nil = none.
+func (c *view) match(p matcher.Purpose, pod *corev1.Pod) *matcher.VPA {
+	return matcher.First(matcher.Competing(p, c.candidates(pod)))
 }
 
 // leaving is the VPA of a pod that none changes: the one that ends its startup boost, or else the
 // first that leaves it alone. nil = none.
-func (c *view) leaving(pod *corev1.Pod) *judgedVPA {
+func (c *view) leaving(pod *corev1.Pod) *matcher.VPA {
 	if facts.Boosted(pod) {
-		if v := c.booster(pod); v != nil {
+		if v := c.match(matcher.Boost, pod); v != nil {
 			return v
 		}
 	}
-	return c.owner(pod, func(*judgedVPA) bool { return true })
+	return matcher.First(c.candidates(pod))
 }
 
 // candidates are the VPAs whose target selects a pod, whatever the rules say.
-func (c *view) candidates(pod *corev1.Pod) (out []*judgedVPA) {
+func (c *view) candidates(pod *corev1.Pod) (out []*matcher.VPA) {
 	selected, known := c.selected[pod]
 	if !known {
 		selected = c.selecting(pod)
@@ -90,7 +72,7 @@ func (c *view) selecting(pod *corev1.Pod) (out []int) {
 		return nil
 	}
 	for _, i := range c.byTarget[ownerKey{top.Namespace, top.Kind, top.Name}] {
-		if selects, why := top.Selects(context.Background(), c.inOrder[i].VerticalPodAutoscaler, pod); why == nil && selects {
+		if selects, why := top.Selects(context.Background(), c.inOrder[i].Object, pod); why == nil && selects {
 			out = append(out, i)
 		}
 	}
@@ -135,12 +117,13 @@ func (c *view) whyNone(pod *corev1.Pod) string {
 }
 
 // whyNot says why a VPA whose target owns a pod does not change it.
-func (c *view) whyNot(pod *corev1.Pod, v *judgedVPA) string {
-	switch selector, problem := c.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); {
-	case !v.takes && v.verdict.Reason != "":
-		return fmt.Sprintf("leaves %s alone: %s (rule %s)", c.asks.pods, v.verdict.Reason, v.verdict.Rule)
-	case !v.takes:
-		return fmt.Sprintf("leaves %s alone (rule %s)", c.asks.pods, v.verdict.Rule)
+func (c *view) whyNot(pod *corev1.Pod, v *matcher.VPA) string {
+	takes, verdict := v.Competes(c.asks.Purpose), v.Verdict(c.asks.Purpose)
+	switch selector, problem := c.resolver.Selector(context.Background(), v.Object); {
+	case !takes && verdict.Reason != "":
+		return fmt.Sprintf("leaves %s alone: %s (rule %s)", c.asks.pods, verdict.Reason, verdict.Rule)
+	case !takes:
+		return fmt.Sprintf("leaves %s alone (rule %s)", c.asks.pods, verdict.Rule)
 	case problem != nil:
 		return "cannot be used: " + problem.Message
 	case !selector.Matches(labels.Set(pod.Labels)):
@@ -151,7 +134,7 @@ func (c *view) whyNot(pod *corev1.Pod, v *judgedVPA) string {
 
 // noteStale notes recommendations for containers that no pod has. changed has an item per pod.
 func (c *view) noteStale(pods []*corev1.Pod, changed []changedBy) {
-	has, inits := map[*judgedVPA]map[string]bool{}, map[*judgedVPA]map[string]bool{}
+	has, inits := map[*matcher.VPA]map[string]bool{}, map[*matcher.VPA]map[string]bool{}
 	for i, pod := range pods {
 		if v := changed[i].vpa; v != nil {
 			if has[v] == nil {
@@ -166,10 +149,10 @@ func (c *view) noteStale(pods []*corev1.Pod, changed []changedBy) {
 		}
 	}
 	for _, v := range c.sortedVPAs() {
-		if has[v] == nil || v.Status.Recommendation == nil {
+		if has[v] == nil || v.Object.Status.Recommendation == nil {
 			continue
 		}
-		for _, one := range v.Status.Recommendation.ContainerRecommendations {
+		for _, one := range v.Object.Status.Recommendation.ContainerRecommendations {
 			switch {
 			case has[v][one.ContainerName]:
 			case inits[v][one.ContainerName]:

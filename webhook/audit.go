@@ -5,9 +5,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/webhook/podreview"
 	"github.com/celvpa/celvpa/webhook/vpareview"
@@ -18,7 +18,7 @@ import (
 func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.VerticalPodAutoscaler, review podreview.Request, shadows []compile.Shadow, enforced *podreview.Answer) (warnings []string) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {
-		if review.VPA != nil && shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do != facts.DoApply {
+		if review.VPA != nil && matcher.Ask(shadow.Plan, matcher.Admission, v, nil).Do != facts.DoApply {
 			continue // auditAdmission records that
 		}
 		tried := podreview.Review(shadow.Plan, review, nil)
@@ -44,15 +44,11 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 
 // auditAdmission records where overlays that are not enforced would decide otherwise whether a VPA changes new pods. mine reports
 // whether the pod under review is one of the VPA's; it is called only where that matters.
-func (h *Handler) auditAdmission(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []compile.Shadow, enforced engine.Verdict, mine func() bool) {
-	if len(shadows) == 0 {
-		return
-	}
-	defer policy.UntilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
-	for _, shadow := range shadows {
-		tried := shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
-		if differs := policy.VerdictDifference(enforced, tried); len(differs) > 0 && mine() {
-			h.record(req, v, shadow, "whether new pods are changed", differs)
+func (h *Handler) auditAdmission(req admission.Request, v *matcher.VPA, mine func() bool) {
+	defer policy.UntilPanic(h.Log.WithValues("namespace", v.Object.Namespace, "vpa", v.Object.Name))
+	for _, shadow := range v.Rules.Shadows {
+		if differs := v.Differs(matcher.Admission, shadow); len(differs) > 0 && mine() {
+			h.record(req, v.Object, shadow, "whether new pods are changed", differs)
 		}
 	}
 }

@@ -4,22 +4,20 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// controllingVPA returns the VPA that changes a new pod, or nil. Candidates target the pod's topmost controller, select the pod, and
-// may change pods by the rules of pod.admit; the first by vpa.order wins. It reads from caches; target.Patience bounds the wait
-// for a scale that is not cached.
-func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rules *compile.Rulebook, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
+// controllingVPA returns the VPA that changes a new pod, or nil. It reads from caches; target.Patience bounds the wait for a scale
+// that is not cached.
+func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rules *compile.Rulebook, pod *corev1.Pod) (*matcher.VPA, error) {
 	top, err := h.Resolver.Top(ctx, pod, func(chain []target.Key) bool { return h.anyTarget(ctx, pod.Namespace, chain) })
 	if err != nil || top == nil {
 		return nil, err
@@ -28,46 +26,32 @@ func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rul
 	if err := h.Client.List(ctx, &list, withTarget(pod.Namespace, targetKey(top.Kind, top.Name))...); err != nil {
 		return nil, fmt.Errorf("listing the VerticalPodAutoscalers of %s %s/%s: %w", top.Kind, top.Namespace, top.Name, err)
 	}
-	candidates := make([]*vpav1.VerticalPodAutoscaler, len(list.Items))
+	candidates := make([]*matcher.VPA, len(list.Items))
 	for i := range list.Items {
-		candidates[i] = &list.Items[i]
+		candidates[i] = matcher.New(rules, &list.Items[i], h.Log)
+		h.reportCandidate(ctx, req, top, pod, candidates[i])
 	}
-	slices.SortFunc(candidates, func(a, b *vpav1.VerticalPodAutoscaler) int { return strings.Compare(a.Name, b.Name) })
-	compare := policy.Precedence(rules, h.Log)
-	var best *vpav1.VerticalPodAutoscaler
-	for _, v := range candidates {
-		if h.admits(ctx, req, rules, top, pod, v) && h.selects(ctx, top, v, pod) && (best == nil || compare(v, best) < 0) {
-			best = v
-		}
-	}
-	return best, nil
+	return matcher.Match(ctx, matcher.Admission, top, candidates, pod, func(v *matcher.VPA, why *target.Unsupported) {
+		h.Log.Info("the VPA is left out, because its selector cannot be determined", "namespace", v.Object.Namespace, "vpa", v.Object.Name, "pod", pod.Name, "reason", why.Message)
+	}), nil
 }
 
-// admits reports whether the rules let a VPA change new pods, and records what overlays that are not enforced would decide.
-func (h *Handler) admits(ctx context.Context, req admission.Request, rules *compile.Rulebook, top *target.Top, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler) bool {
-	if fault := v.Unreadable(); fault != "" {
-		h.Log.Info("VPA skipped: it cannot be decoded completely", "namespace", v.Namespace, "vpa", v.Name, "reason", fault)
-		return false
+// reportCandidate logs why a VPA with the target of a pod changes no new pods, and records what overlays that are not enforced
+// would decide.
+func (h *Handler) reportCandidate(ctx context.Context, req admission.Request, top *target.Top, pod *corev1.Pod, v *matcher.VPA) {
+	if fault := v.Object.Unreadable(); fault != "" {
+		h.Log.Info("VPA skipped: it cannot be decoded completely", "namespace", v.Object.Namespace, "vpa", v.Object.Name, "reason", fault)
+		return
 	}
-	chosen := policy.For(rules, v)
-	verdict := chosen.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
-	h.auditAdmission(req, v, chosen.Shadows, verdict, func() bool {
-		mine, _ := top.Selects(ctx, v, pod)
-		return mine
-	})
-	if verdict.Err != nil {
-		policy.Report(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "the VPA changes no new pods", verdict.Err)
+	if len(v.Rules.Shadows) > 0 {
+		h.auditAdmission(req, v, func() bool {
+			mine, _ := top.Selects(ctx, v.Object, pod)
+			return mine
+		})
 	}
-	return verdict.Do == facts.DoApply
-}
-
-// selects reports whether a VPA selects a pod of its target. When it cannot tell, it logs why and reports false.
-func (h *Handler) selects(ctx context.Context, top *target.Top, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod) bool {
-	mine, why := top.Selects(ctx, v, pod)
-	if why != nil {
-		h.Log.Info("the VPA is left out, because its selector cannot be determined", "namespace", v.Namespace, "vpa", v.Name, "pod", pod.Name, "reason", why.Message)
+	if err := v.Verdict(matcher.Admission).Err; err != nil {
+		policy.Report(h.Log.WithValues("namespace", v.Object.Namespace, "vpa", v.Object.Name), "the VPA changes no new pods", err)
 	}
-	return mine
 }
 
 // anyTarget reports whether a VPA of the namespace may control a pod with this chain of owners: one targets an owner, or targets

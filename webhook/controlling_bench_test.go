@@ -131,7 +131,7 @@ func BenchmarkControllingVPA(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		v, err := h.controllingVPA(b.Context(), admission.Request{}, book, pod)
-		if err != nil || v == nil || v.Name != "web-250" {
+		if err != nil || v == nil || v.Object.Name != "web-250" {
 			b.Fatal(v, err)
 		}
 	}

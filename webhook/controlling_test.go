@@ -124,7 +124,7 @@ func (h *Handler) of(t *testing.T, pod *corev1.Pod) string {
 	case v == nil:
 		return "none"
 	}
-	return v.Name
+	return v.Object.Name
 }
 
 func podOf(app string, owners ...metav1.OwnerReference) *corev1.Pod {

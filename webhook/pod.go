@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/quantity"
@@ -63,25 +64,25 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *s
 		about.logger().Error(err, "cannot determine whether a VPA controls the pod; it is admitted unchanged")
 		v = nil
 	}
-	chooses := v
-	if chooses == nil { // rules for the namespace still apply
-		chooses = &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}
+	review := podreview.Request{Pod: pod, Limits: limits}
+	chosen := v
+	if v == nil { // rules for the namespace still apply
+		chosen = matcher.New(rules, &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}, h.Log)
 	} else {
-		about.add("vpa", v.Name)
+		about.add("vpa", v.Object.Name)
+		review.VPA = v.Object
 	}
-	chosen := policy.For(rules, chooses)
-	if chosen.Err != nil {
-		about.logger().Error(chosen.Err, "the default pipeline applies the recommendation")
+	if chosen.Rules.Err != nil {
+		about.logger().Error(chosen.Rules.Err, "the default pipeline applies the recommendation")
 	}
-	review := podreview.Request{Pod: pod, VPA: v, Limits: limits}
-	answer = podreview.Review(chosen.Plan, review, nil)
-	logAnswer(about, &answer, v)
+	answer = podreview.Review(chosen.Rules.Plan, review, nil)
+	logAnswer(about, &answer, review.VPA)
 	if v != nil {
-		h.keep(&req, pod.Name, v, chosen.Plan, &answer)
+		h.keep(&req, pod.Name, review.VPA, chosen.Rules.Plan, &answer)
 	}
 	warnings = answer.Warnings
-	if len(chosen.Shadows) > 0 {
-		warnings = append(warnings, h.auditPod(req, about.logger(), chooses, review, chosen.Shadows, &answer)...)
+	if len(chosen.Rules.Shadows) > 0 {
+		warnings = append(warnings, h.auditPod(req, about.logger(), chosen.Object, review, chosen.Rules.Shadows, &answer)...)
 	}
 	return answer, warnings, nil
 }

@@ -26,6 +26,7 @@ import (
 	listersv1 "k8s.io/client-go/listers/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/webhook/podreview"
@@ -289,7 +290,7 @@ func podByCelvpa(c testCase) (out podAnswer, err error) {
 				out.Panicked = fmt.Sprint(p)
 			}
 		}()
-		if verdict := plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil); verdict.Err != nil || verdict.Do != facts.DoApply {
+		if verdict := matcher.Ask(plan, matcher.Admission, v, nil); verdict.Err != nil || verdict.Do != facts.DoApply {
 			return
 		}
 		review := podreview.Review(plan, podreview.Request{Pod: in.Pod, VPA: v, Limits: facts.FoldLimitRanges(in.LimitRanges)}, nil)

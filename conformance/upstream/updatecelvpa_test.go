@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -155,7 +156,7 @@ func updateByCelvpa(in updateInput, g gates, leave map[string]bool) (out updateA
 			out = updateAnswer{Panicked: fmt.Sprint(p)}
 		}
 	}()
-	if verdict := plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil); verdict.Err != nil || verdict.Do != facts.DoApply {
+	if verdict := matcher.Ask(plan, matcher.Update, v, nil); verdict.Err != nil || verdict.Do != facts.DoApply {
 		for _, pod := range in.Pods {
 			out.Pods[pod.Name] = standing{Unranked: true, Rule: verdict.Rule}
 		}

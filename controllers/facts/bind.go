@@ -135,7 +135,7 @@ func SelectFacts(container string, policy *lang.Record, seen Seen) *registry.Fac
 
 // UpdateFacts binds the facts of vpa.update.
 func UpdateFacts(v *vpav1.VerticalPodAutoscaler) *registry.Facts {
-	return vpaUpdate.Borrow().Set("vpa", VPA(v))
+	return vpaUpdate.NewFacts().Set("vpa", VPA(v))
 }
 
 // AdmitFacts binds the facts of pod.admit.

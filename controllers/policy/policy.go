@@ -1,7 +1,5 @@
 // Package policy loads rules from the program, folders and RuleOverlay objects, and keeps the
 // compiled plans that all components run. It connects the engine, the facts and the shipped rules.
-// It makes one decision itself, which VPAs may end a startup boost (Boosting): that is about all VPAs
-// of a target, and a point is asked about one.
 package policy
 
 import (

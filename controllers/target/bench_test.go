@@ -2,7 +2,6 @@ package target
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -44,33 +43,5 @@ func BenchmarkSelectorsOfTenThousand(b *testing.B) {
 				b.Fatal("no selector")
 			}
 		}
-	}
-}
-
-// BenchmarkControllingVPAAmongFiveThousand finds the VPA of a pod in one namespace with many.
-func BenchmarkControllingVPAAmongFiveThousand(b *testing.B) {
-	d, set := deployment("web-2500"), replicaSet("web-1", "web-2500")
-	m := memory{objects: map[client.ObjectKey]client.Object{client.ObjectKeyFromObject(d): d, client.ObjectKeyFromObject(set): set}}
-	r := &Resolver{Client: m}
-	vpas := ByTarget{}
-	for i := range 5000 {
-		vpas.Add(vpaFor("v", fmt.Sprintf("web-%d", i), 0))
-	}
-	pod := podOf(controlledBy("apps/v1", "ReplicaSet", "web-1"))
-	pod.Labels["app"] = "web-2500"
-	found := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		v, err := r.ControllingVPA(b.Context(), pod, func(top Key) ([]*vpav1.VerticalPodAutoscaler, error) {
-			list, err := vpas.Of(top)
-			found += len(list)
-			return list, err
-		}, nil)
-		if err != nil || v == nil || v.Spec.TargetRef.Name != "web-2500" {
-			b.Fatal(v, err)
-		}
-	}
-	if found != b.N {
-		b.Fatal("other VPAs than that of the target were looked at")
 	}
 }

@@ -76,6 +76,12 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s.%s/%s", k.APIVersion, k.Kind, k.Name)
 }
 
+// Unversioned is the key as VPAs are compared by it: without the apiVersion (UPSTREAM.md §4.2).
+func (k Key) Unversioned() Key {
+	k.APIVersion = ""
+	return k
+}
+
 // Resolver looks controllers up. It is safe for concurrent use.
 type Resolver struct {
 	Client client.Client // reads the well-known kinds from a cache

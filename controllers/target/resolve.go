@@ -166,40 +166,6 @@ func DirectOwner(pod *corev1.Pod) (k Key, ok bool) {
 	return Key{Namespace: pod.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}, true
 }
 
-// ControllingVPA is the VPA that controls a pod, nil without one. Among several that match, the one
-// that compares as less does (policy.Precedence). candidates are asked for once, with the topmost
-// controller, and may have other targets; see ByTarget. It waits for API servers; reviews of pods
-// use Top.
-func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidates func(top Key) ([]*vpav1.VerticalPodAutoscaler, error), compare func(a, b *vpav1.VerticalPodAutoscaler) int) (*vpav1.VerticalPodAutoscaler, error) {
-	of, err := r.ControllingVPAs(ctx, []*corev1.Pod{pod}, candidates, compare)
-	if err != nil {
-		return nil, err
-	}
-	return of[0], nil
-}
-
-// ControllingVPAs is ControllingVPA of each of some pods, at least one, whose direct owner is the
-// same object.
-func (r *Resolver) ControllingVPAs(ctx context.Context, pods []*corev1.Pod, candidates func(top Key) ([]*vpav1.VerticalPodAutoscaler, error), compare func(a, b *vpav1.VerticalPodAutoscaler) int) ([]*vpav1.VerticalPodAutoscaler, error) {
-	of := make([]*vpav1.VerticalPodAutoscaler, len(pods))
-	top, err := (&search{Resolver: r}).top(ctx, pods[0])
-	if err != nil || top == nil {
-		return of, err
-	}
-	list, err := candidates(top.Key)
-	if err != nil {
-		return nil, err
-	}
-	for i, pod := range pods {
-		for _, v := range list {
-			if selects, why := top.Selects(ctx, v, pod); why == nil && selects && (of[i] == nil || compare(v, of[i]) < 0) {
-				of[i] = v
-			}
-		}
-	}
-	return of, nil
-}
-
 // Namespaces are those that a component serves.
 type Namespaces struct {
 	Only    string   // empty = all

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +18,6 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 
-	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -73,74 +70,16 @@ func resolver(scale func(name string) error, objects ...client.Object) *Resolver
 	return &Resolver{Client: api}
 }
 
-// byRules compares VPAs by the shipped rules.
-func byRules(t *testing.T) func(a, b *vpav1.VerticalPodAutoscaler) int {
-	t.Helper()
-	book, err := policy.Load(policy.Options{Points: []string{facts.VPAOrder}})
-	require.NoError(t, err)
-	return policy.Precedence(book, logr.Discard())
-}
-
-func byTarget(vpas ...*vpav1.VerticalPodAutoscaler) ByTarget {
-	out := ByTarget{}
-	for _, v := range vpas {
-		out.Add(v)
-	}
-	return out
-}
-
-func TestOldestVPAOfTheTopmostControllerControlsAPod(t *testing.T) {
-	r := resolver(nil, deployment("web"), deployment("other"), replicaSet("web-1", "web"))
-	pod := podOf(owner("v1", "Something", "ignored", nil), owner("apps/v1", "ReplicaSet", "web-1", ptr.To(true)))
-	old, young, twin := vpaFor("old", "web", 2*time.Hour), vpaFor("young", "web", time.Hour), vpaFor("a-twin", "web", 2*time.Hour)
-	get := func(candidates ...*vpav1.VerticalPodAutoscaler) string {
-		v, err := r.ControllingVPA(t.Context(), pod, byTarget(candidates...).Of, byRules(t))
-		require.NoError(t, err)
-		if v == nil {
-			return ""
-		}
-		return v.Name
-	}
-	require.Equal(t, "old", get(young, old))
-	require.Equal(t, "a-twin", get(young, old, twin), "of the same age, the name decides")
-	require.Empty(t, get(vpaFor("elsewhere", "other", time.Hour)))
-	require.Empty(t, get(&vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}), "a VPA without target")
-	pod.Labels = map[string]string{"app": "moved"}
-	require.Empty(t, get(old), "the selector must match")
-}
-
-// Of pods with one owner, the owner is looked up once, and each pod's labels decide for themselves.
-func TestPodsOfOneOwnerAreLookedUpTogether(t *testing.T) {
-	r := resolver(nil, deployment("web"), replicaSet("web-1", "web"))
-	owned := func(app string) *corev1.Pod {
-		pod := podOf(owner("apps/v1", "ReplicaSet", "web-1", ptr.To(true)))
-		pod.Labels = map[string]string{"app": app}
-		return pod
-	}
-	asked := 0
-	candidates := byTarget(vpaFor("young", "web", time.Hour), vpaFor("old", "web", 2*time.Hour))
-	of, err := r.ControllingVPAs(t.Context(), []*corev1.Pod{owned("web"), owned("moved"), owned("web")}, func(top Key) ([]*vpav1.VerticalPodAutoscaler, error) {
-		asked++
-		return candidates.Of(top)
-	}, byRules(t))
-	require.NoError(t, err)
-	require.Len(t, of, 3)
-	require.Equal(t, "old", of[0].Name)
-	require.Nil(t, of[1], "its labels do not match")
-	require.Equal(t, "old", of[2].Name)
-	require.Equal(t, 1, asked)
-}
-
 // UPSTREAM.md Appendix B 4: an owner reference without controller must not be followed, nor crash
 // anything.
 func TestPodsWithoutAController(t *testing.T) {
 	r := resolver(nil)
 	for _, pod := range []*corev1.Pod{podOf(), podOf(owner("apps/v1", "ReplicaSet", "web-1", nil)), podOf(owner("v1", "Node", "n", ptr.To(true)))} {
-		v, err := r.ControllingVPA(t.Context(), pod, byTarget(vpaFor("v", "web", 0)).Of, byRules(t))
+		top, err := r.Topmost(t.Context(), pod)
 		require.NoError(t, err)
-		require.Nil(t, v)
+		require.Nil(t, top)
 	}
-	_, err := r.ControllingVPA(t.Context(), podOf(owner("apps/v1", "ReplicaSet", "gone", ptr.To(true))), byTarget(vpaFor("v", "web", 0)).Of, byRules(t))
+	_, err := r.Topmost(t.Context(), podOf(owner("apps/v1", "ReplicaSet", "gone", ptr.To(true))))
 	require.ErrorContains(t, err, "ReplicaSet ns/gone does not exist")
 }
 
@@ -202,24 +141,6 @@ func TestNamespacesThatAreServed(t *testing.T) {
 	require.False(t, Namespaces{Ignored: []string{"a"}}.Serve("a"))
 	require.Empty(t, SplitNamespaces(""), "an empty flag names no namespace")
 	require.Equal(t, []string{"a", "b"}, SplitNamespaces(" a,,b "))
-}
-
-func TestPodIsNotComparedWithVPAsOfOtherTargets(t *testing.T) {
-	twin := vpaFor("twin", "web", 0)
-	twin.Spec.TargetRef.APIVersion = "apps/v1beta1"
-	elsewhere := vpaFor("elsewhere", "web", 0)
-	elsewhere.Namespace = "elsewhere"
-	other := vpaFor("kind", "web", 0)
-	other.Spec.TargetRef.Kind = "StatefulSet"
-	none := vpaFor("none", "web", 0)
-	none.Spec.TargetRef = nil
-	vpas := byTarget(vpaFor("v", "web", 0), vpaFor("name", "other", 0), elsewhere, other, none, twin)
-	for _, apiVersion := range []string{"apps/v1", "", "extensions/v1"} {
-		found, err := vpas.Of(Key{Namespace: "ns", APIVersion: apiVersion, Kind: "Deployment", Name: "web"})
-		require.NoError(t, err)
-		require.Len(t, found, 2)
-		require.Equal(t, []string{"v", "twin"}, []string{found[0].Name, found[1].Name})
-	}
 }
 
 func TestTemplateIsThatOfTheDirectOwner(t *testing.T) {

@@ -86,6 +86,11 @@ func (r *Resolver) Top(ctx context.Context, pod *corev1.Pod, asks func(chain []K
 	return top, err
 }
 
+// Topmost is Top for those who have the time to wait for API servers.
+func (r *Resolver) Topmost(ctx context.Context, pod *corev1.Pod) (*Top, error) {
+	return (&search{Resolver: r}).top(ctx, pod)
+}
+
 // Selects reports whether a VPA has this controller as its target, by kind and name, and whether
 // the target's selector matches a pod of it. The apiVersion is not compared (UPSTREAM.md §4.2).
 // When the selector is not known it says why.

@@ -138,9 +138,11 @@ func TestWhichVPAsHaveAPodOfTheirTopmostController(t *testing.T) {
 			}
 			require.Equal(t, tt.yes, yes)
 			// Who has time to wait comes to the same end.
-			one, err := r.ControllingVPA(t.Context(), pod, byTarget(v).Of, nil)
+			patient, err := r.Topmost(t.Context(), pod)
 			require.NoError(t, err)
-			require.Equal(t, tt.yes, one != nil)
+			require.Equal(t, top.Key, patient.Key)
+			yes, _ = patient.Selects(t.Context(), v, pod)
+			require.Equal(t, tt.yes, yes)
 		})
 	}
 }

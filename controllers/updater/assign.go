@@ -9,13 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
@@ -34,70 +33,29 @@ type workload struct {
 	tally tally
 }
 
-// judged is a VPA with what the rules say about its running pods.
-type judged struct {
-	vpa     *vpav1.VerticalPodAutoscaler
-	rules   compile.Selection
-	verdict engine.Verdict // of vpa.update; zero if no rules were asked
-	ignored string         // why no rules were asked; empty = they were
-}
-
-// takes reports whether the VPA changes running pods.
-func (j *judged) takes() bool { return j.verdict.Do == facts.DoApply }
-
-// competes reports whether no other VPA gets the pods that this one selects. One whose rules cannot
-// be used changes no pods, and leaves none to others.
-func (j *judged) competes() bool { return j.takes() || j.rules.Err != nil }
-
-// judge asks the rules whether a VPA changes running pods.
-func (r *run) judge(v *vpav1.VerticalPodAutoscaler) judged {
-	j := judged{vpa: v}
-	if fault := v.Unreadable(); fault != "" {
-		j.ignored = "it cannot be decoded completely: " + fault
-		return j
-	}
-	if j.rules = policy.For(r.rules, v); j.rules.Err != nil {
-		j.ignored = "the rules that it asks for cannot be used: " + j.rules.Err.Error()
-		return j
-	}
-	f := facts.UpdateFacts(v)
-	j.verdict = j.rules.Plan.Decide(facts.VPAUpdate, f, nil)
-	f.Return()
-	return j
-}
-
 // assign gives each pod to its controlling VPA, and skips VPAs that do not change running pods.
 func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) []*workload {
-	found := candidates{byTarget: make(target.ByTarget, len(vpas)), namespaces: map[string]bool{}}
-	all := make(target.ByTarget, len(vpas))
-	byVPA := make(map[types.UID]*workload, len(vpas))
+	byTarget, competing := make(matcher.Targets, len(vpas)), map[string]bool{}
+	byVPA := make(map[*matcher.VPA]*workload, len(vpas))
 	for i := range vpas {
-		v := &vpas[i]
-		if !r.Namespaces.Serve(v.Namespace) {
+		if !r.Namespaces.Serve(vpas[i].Namespace) {
 			continue
 		}
-		j := r.judge(v)
-		r.reportJudged(&j)
-		all.Add(v)
-		if j.competes() {
-			found.byTarget.Add(v)
-			found.namespaces[v.Namespace] = true
+		v := matcher.New(r.rules, &vpas[i], r.Log)
+		r.report(v)
+		byTarget.Add(v)
+		if v.Competes(matcher.Update) {
+			competing[v.Object.Namespace] = true
 		}
-		if j.takes() {
-			byVPA[v.UID] = &workload{vpa: v, rules: j.rules}
+		if v.Takes(matcher.Update) {
+			byVPA[v] = &workload{vpa: v.Object, rules: v.Rules}
 		}
 	}
-	found.admitting = r.admitting(all, found.byTarget)
-	for _, s := range r.controlling(ctx, pods, found) {
+	for _, s := range r.controlling(ctx, pods, byTarget, competing) {
 		for i, v := range s.of {
-			if v == nil {
-				continue
-			}
-			if w := byVPA[v.UID]; w != nil {
+			if w := byVPA[v]; w != nil {
 				w.pods = append(w.pods, s.pods[i])
-				if s.admitted != nil {
-					w.replacedBy(s.pods[i], s.admitted[i])
-				}
+				w.replacedBy(s.pods[i], s.admitted[i])
 			}
 		}
 	}
@@ -110,48 +68,33 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 	return out
 }
 
-// reportJudged logs why a VPA is skipped, and what overlays in mode Audit would change about it. Most VPAs need no logger.
-func (r *run) reportJudged(j *judged) {
-	if j.ignored == "" && j.verdict.Err == nil && len(j.rules.Shadows) == 0 {
+// report logs why a VPA is skipped, and what overlays in mode Audit would change about it. Most VPAs need no logger.
+func (r *run) report(v *matcher.VPA) {
+	ignored, verdict := v.Ignored(matcher.Update), v.Verdict(matcher.Update)
+	if ignored == "" && verdict.Err == nil && len(v.Rules.Shadows) == 0 {
 		return
 	}
-	log := r.Log.WithValues("namespace", j.vpa.Namespace, "vpa", j.vpa.Name)
+	log := r.Log.WithValues("namespace", v.Object.Namespace, "vpa", v.Object.Name)
 	switch {
-	case j.rules.Err != nil:
-		log.V(4).Info("pods of this VPA skipped", "reason", j.rules.Err.Error()) // its condition says so
-	case j.ignored != "":
-		log.Info("VPA skipped: it cannot be decoded completely", "reason", j.vpa.Unreadable())
+	case ignored == "":
+		policy.Report(log, "pods of this VPA skipped", verdict.Err)
+		r.auditUpdate(v, log)
+	case v.Object.Unreadable() != "":
+		log.Info("VPA skipped: it cannot be decoded completely", "reason", v.Object.Unreadable())
 	default:
-		policy.Report(log, "pods of this VPA skipped", j.verdict.Err)
-		r.auditUpdate(j.vpa, j.rules.Shadows, j.verdict, log)
+		log.V(4).Info("pods of this VPA skipped", "reason", ignored) // its condition says so
 	}
 }
 
 // replacedBy notes the VPA by which admission would change a pod that replaces one; nil = none.
-func (w *workload) replacedBy(pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler) {
-	if v == nil || v.UID == w.vpa.UID {
+func (w *workload) replacedBy(pod *corev1.Pod, v *matcher.VPA) {
+	if v == nil || v.Object.UID == w.vpa.UID {
 		return
 	}
 	if w.others == nil {
 		w.others = map[types.UID]string{}
 	}
-	w.others[pod.UID] = v.Name
-}
-
-// admitting are the VPAs that change new pods, by those targets of which other VPAs change running
-// ones: admission and the updater could then obey different VPAs.
-func (r *run) admitting(all, competing target.ByTarget) target.ByTarget {
-	out := target.ByTarget{}
-	for of, vpas := range all {
-		if len(vpas) == 1 || len(competing[of]) == 0 {
-			continue
-		}
-		admit := slices.DeleteFunc(slices.Clone(vpas), func(v *vpav1.VerticalPodAutoscaler) bool { return !policy.Admits(r.rules, v) })
-		if !slices.Equal(admit, competing[of]) {
-			out[of] = admit
-		}
-	}
-	return out
+	w.others[pod.UID] = v.Object.Name
 }
 
 // assigners is how many owners are looked up in parallel. Most lookups hit a cache, but the scale of a
@@ -162,22 +105,15 @@ const assigners = 4
 // server does not answer, only the pods of its owners are skipped.
 const assignShare = 0.25
 
-// candidates are the VPAs that compete for pods.
-type candidates struct {
-	byTarget   target.ByTarget
-	admitting  target.ByTarget // see run.admitting
-	namespaces map[string]bool // that have some; owners of other pods are not looked up
-}
-
 // siblings are pods with the same direct owner.
 type siblings struct {
 	pods []*corev1.Pod
-	of   []*vpav1.VerticalPodAutoscaler // that control them; nil = none
-	// admitted are those by which admission would replace the pods, each nil for none; nil = the same as of.
-	admitted []*vpav1.VerticalPodAutoscaler
+	// The VPAs that control them, and those by which admission would replace them; nil = none. Both are
+	// empty where the owner could not be looked up.
+	of, admitted []*matcher.VPA
 }
 
-// siblingsOf groups the pods of namespaces with candidates. Pods that nobody controls have no VPA.
+// siblingsOf groups the pods of some namespaces. Pods that nobody controls have no VPA.
 func siblingsOf(pods []*corev1.Pod, namespaces map[string]bool) []*siblings {
 	type ownedBy struct {
 		target.Key
@@ -201,18 +137,18 @@ func siblingsOf(pods []*corev1.Pod, namespaces map[string]bool) []*siblings {
 	return out
 }
 
-// controlling finds the VPAs of pods.
-func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, candidates candidates) []*siblings {
+// controlling finds the VPAs of pods in namespaces where some compete for pods.
+func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, vpas matcher.Targets, competing map[string]bool) []*siblings {
 	ctx, cancel := context.WithTimeout(ctx, part(r.Interval, assignShare))
 	defer cancel()
-	groups := siblingsOf(pods, candidates.namespaces)
+	groups := siblingsOf(pods, competing)
 	var workers sync.WaitGroup
 	for first := range assigners {
 		workers.Go(func() {
 			for i := first; i < len(groups); i += assigners {
 				s := groups[i]
 				s.pods = slices.DeleteFunc(s.pods, func(pod *corev1.Pod) bool { return !alive(pod) || r.breaker.IsGone(pod.UID, r.now) })
-				r.lookUp(ctx, s, candidates)
+				r.lookUp(ctx, s, vpas)
 			}
 		})
 	}
@@ -221,37 +157,34 @@ func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, candidates ca
 }
 
 // lookUp finds the VPAs of siblings.
-func (r *run) lookUp(ctx context.Context, s *siblings, candidates candidates) {
+func (r *run) lookUp(ctx context.Context, s *siblings, vpas matcher.Targets) {
 	if len(s.pods) == 0 {
 		return
 	}
 	namespace, pod := s.pods[0].Namespace, s.pods[0].Name
 	defer r.contain(r.Log, "pods of this owner skipped", "namespace", namespace, "pod", pod)
-	compare := policy.Precedence(r.rules, r.Log)
-	var admitting []*vpav1.VerticalPodAutoscaler
-	of, err := r.Resolver.ControllingVPAs(ctx, s.pods, func(top target.Key) ([]*vpav1.VerticalPodAutoscaler, error) {
-		admitting, _ = candidates.admitting.Of(top)
-		return candidates.byTarget.Of(top)
-	}, compare)
-	var admitted []*vpav1.VerticalPodAutoscaler
-	if err == nil && len(admitting) > 0 {
-		admitted, err = r.Resolver.ControllingVPAs(ctx, s.pods, func(target.Key) ([]*vpav1.VerticalPodAutoscaler, error) { return admitting, nil }, compare)
-	}
+	top, err := r.Resolver.Topmost(ctx, s.pods[0])
 	if err != nil {
 		r.Log.V(4).Info("pods of this owner skipped", "namespace", namespace, "pod", pod, "reason", err.Error())
 		return
 	}
-	s.of, s.admitted = of, admitted
+	for _, pod := range s.pods {
+		of, admitted := r.match(ctx, top, pod, vpas)
+		s.of, s.admitted = append(s.of, of), append(s.admitted, admitted)
+	}
 }
 
-// controllingOne is the VPA of a pod; empty = none.
-func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, byTarget target.ByTarget) types.UID {
-	s := siblings{pods: []*corev1.Pod{pod}}
-	r.lookUp(ctx, &s, candidates{byTarget: byTarget})
-	if len(s.of) == 0 || s.of[0] == nil {
-		return ""
+// match returns the VPA that controls a pod, and the one by which admission would change a pod that replaces it; nil = none.
+func (r *run) match(ctx context.Context, top *target.Top, pod *corev1.Pod, vpas matcher.Targets) (of, admitted *matcher.VPA) {
+	if top == nil {
+		return nil, nil
 	}
-	return s.of[0].UID
+	list := vpas.Of(top.Key)
+	of = matcher.Match(ctx, matcher.Update, top, list, pod, nil)
+	if admitted = of; of != nil && len(list) > 1 {
+		admitted = matcher.Match(ctx, matcher.Admission, top, list, pod, nil)
+	}
+	return of, admitted
 }
 
 func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }

@@ -3,21 +3,19 @@ package updater
 import (
 	"github.com/go-logr/logr"
 
-	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // auditUpdate records whether audited overlays would decide differently that a VPA changes running
 // pods.
-func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []compile.Shadow, enforced engine.Verdict, log logr.Logger) {
+func (u *Updater) auditUpdate(v *matcher.VPA, log logr.Logger) {
 	defer policy.UntilPanic(log)
-	for _, shadow := range shadows {
-		tried := shadow.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
-		u.Shadows.Record(v, shadow, "whether running pods are changed", policy.VerdictDifference(enforced, tried))
+	for _, shadow := range v.Rules.Shadows {
+		u.Shadows.Record(v.Object, shadow, "whether running pods are changed", v.Differs(matcher.Update, shadow))
 	}
 }
 

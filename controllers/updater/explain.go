@@ -15,9 +15,9 @@ import (
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/limitranges"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -56,13 +56,10 @@ func (u *Updater) Explain(ctx context.Context, namespace, name string) (out answ
 		first := e.left.first
 		e.out.FirstCycles = &first
 	}
-	e.out.Rules, e.out.Decisions = policy.DescribeRules(e.vpa.rules), u.Decisions.Of(types.NamespacedName{Namespace: namespace, Name: name})
-	e.out.Ignored, e.out.IgnoredRule = e.vpa.ignored, e.vpa.verdict.Rule
-	switch {
-	case e.vpa.takes():
-		e.out.IgnoredRule = ""
-	case e.vpa.ignored == "":
-		e.out.Ignored = e.vpa.verdict.Reason
+	verdict := e.vpa.Verdict(matcher.Update)
+	e.out.Rules, e.out.Decisions = policy.DescribeRules(e.vpa.Rules), u.Decisions.Of(types.NamespacedName{Namespace: namespace, Name: name})
+	if e.out.Ignored = e.vpa.Ignored(matcher.Update); e.out.Ignored == "" && !e.vpa.Takes(matcher.Update) {
+		e.out.Ignored, e.out.IgnoredRule = verdict.Reason, verdict.Rule
 	}
 	e.assign(ctx)
 	if err := e.decide(ctx); err != nil {
@@ -78,8 +75,8 @@ func (u *Updater) Explain(ctx context.Context, namespace, name string) (out answ
 // explanation is an Explain that is under way.
 type explanation struct {
 	*run
-	vpa    *judged
-	vpas   []judged // of the namespace, vpa among them
+	vpa    *matcher.VPA
+	vpas   matcher.Targets // of the namespace
 	pods   []corev1.Pod
 	limits *facts.LimitRanges
 	left   allowance
@@ -101,11 +98,12 @@ func (e *explanation) read(ctx context.Context, namespace, name string) error {
 		return fmt.Errorf("listing the pods of namespace %s: %w", namespace, err)
 	}
 	e.pods = pods.Items
-	e.vpas = make([]judged, len(vpas.Items))
+	e.vpas = matcher.Targets{}
 	for i := range vpas.Items {
-		e.vpas[i] = e.judge(&vpas.Items[i])
-		if vpas.Items[i].Name == name {
-			e.vpa = &e.vpas[i]
+		v := matcher.New(e.rules, &vpas.Items[i], e.Log)
+		e.vpas.Add(v)
+		if v.Object.Name == name {
+			e.vpa = v
 		}
 	}
 	if e.vpa == nil {
@@ -124,46 +122,29 @@ func (e *explanation) read(ctx context.Context, namespace, name string) error {
 func (e *explanation) assign(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, part(e.Interval, assignShare))
 	defer cancel()
-	e.work.vpa, e.work.rules = e.vpa.vpa, e.vpa.rules
-	itself, all, competing := target.ByTarget{}, target.ByTarget{}, target.ByTarget{}
-	if e.vpa.ignored == "" || e.vpa.competes() {
-		itself.Add(e.vpa.vpa)
-	}
-	for i := range e.vpas {
-		all.Add(e.vpas[i].vpa)
-		if e.vpas[i].competes() {
-			competing.Add(e.vpas[i].vpa)
-		}
-	}
-	admitting := e.admitting(all, competing)
+	e.work.vpa, e.work.rules = e.vpa.Object, e.vpa.Rules
 	for i := range e.pods {
 		pod := &e.pods[i]
-		if len(itself) == 0 || e.controllingOne(ctx, pod, itself) == "" {
+		top, err := e.Resolver.Topmost(ctx, pod)
+		if err != nil || top == nil || e.vpa.Object.Unreadable() != "" {
 			continue
 		}
-		switch by := e.vpaOf(e.controllingOne(ctx, pod, competing)); {
+		if selects, _ := top.Selects(ctx, e.vpa.Object, pod); !selects {
+			continue
+		}
+		by, admitted := e.match(ctx, top, pod, e.vpas)
+		switch {
 		case by != nil && by != e.vpa:
-			e.leave(pod, by.vpa, engine.Verdict{Reason: fmt.Sprintf("VerticalPodAutoscaler %s/%s controls it (point vpa.order)", by.vpa.Namespace, by.vpa.Name)})
+			e.leave(pod, by.Object, engine.Verdict{Reason: fmt.Sprintf("VerticalPodAutoscaler %s/%s controls it (point vpa.order)", by.Object.Namespace, by.Object.Name)})
 		case podupdate.IgnoredReason(pod) != "":
-			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: podupdate.IgnoredReason(pod)})
+			e.leave(pod, e.vpa.Object, engine.Verdict{Reason: podupdate.IgnoredReason(pod)})
 		case e.breaker.IsGone(pod.UID, e.now):
-			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: "The pod was evicted, or may have been, and the cache does not show it yet"})
+			e.leave(pod, e.vpa.Object, engine.Verdict{Reason: "The pod was evicted, or may have been, and the cache does not show it yet"})
 		default:
 			e.work.pods = append(e.work.pods, pod)
-			if other := e.vpaOf(e.controllingOne(ctx, pod, admitting)); other != nil {
-				e.work.replacedBy(pod, other.vpa)
-			}
+			e.work.replacedBy(pod, admitted)
 		}
 	}
-}
-
-func (e *explanation) vpaOf(uid types.UID) *judged {
-	for i := range e.vpas {
-		if uid != "" && e.vpas[i].vpa.UID == uid {
-			return &e.vpas[i]
-		}
-	}
-	return nil
 }
 
 // leave notes a pod that is ignored.
@@ -180,7 +161,7 @@ func (e *explanation) decide(ctx context.Context) error {
 		e.out.Groups = append(e.out.Groups, groupOf(owner, g, held, e.now))
 	}
 	slices.SortFunc(e.out.Groups, func(a, b answers.Group) int { return strings.Compare(a.Owner, b.Owner) })
-	if !e.vpa.takes() {
+	if !e.vpa.Takes(matcher.Update) {
 		for _, pod := range w.pods {
 			if err := e.ignored(ctx, pod); err != nil {
 				return err
@@ -207,10 +188,10 @@ func (e *explanation) decide(ctx context.Context) error {
 func (e *explanation) ignored(ctx context.Context, pod *corev1.Pod) error {
 	trace := &engine.Trace{}
 	verdict := engine.Verdict{}
-	if err := e.vpa.rules.Err; err != nil {
+	if err := e.vpa.Rules.Err; err != nil {
 		verdict.Reason = "The rules that the VPA asks for cannot be used: " + err.Error()
 	} else {
-		verdict = e.vpa.rules.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(e.vpa.vpa), trace)
+		verdict = matcher.Ask(e.vpa.Rules.Plan, matcher.Update, e.vpa.Object, trace)
 	}
 	if p, unboost, err := e.unboost(ctx, pod, verdict, trace); err != nil || p != nil {
 		if err == nil {
@@ -218,7 +199,7 @@ func (e *explanation) ignored(ctx context.Context, pod *corev1.Pod) error {
 		}
 		return err
 	}
-	e.leave(pod, e.vpa.vpa, verdict)
+	e.leave(pod, e.vpa.Object, verdict)
 	return nil
 }
 
@@ -229,7 +210,7 @@ func (e *explanation) describe(ctx context.Context, w *workload, c *candidate, l
 		return nil
 	}
 	pod, trace := c.request.Pod, &engine.Trace{}
-	w.rules.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(w.vpa), trace)
+	matcher.Ask(w.rules.Plan, matcher.Update, w.vpa, trace)
 	traced := e.assess(w, pod, e.limits, &podupdate.Alike{}, trace, e.Log)
 	verdict := traced.Decide(w.rules.Plan, c.asked, trace)
 	one := answers.RunningPod{PlannedPod: podupdate.Planned(traced.Pod, verdict, trace), Later: later, Infeasible: requestsText(c.request.Infeasible),
@@ -257,26 +238,20 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, update engin
 	if !facts.Boosted(pod) {
 		return nil, verdict, nil
 	}
-	boosting := target.ByTarget{} // of them one ends the boost, whatever its update mode
-	for i := range e.vpas {
-		boosting.Add(e.vpas[i].vpa)
-	}
-	for of, vpas := range boosting {
-		boosting[of] = policy.Boosting(e.rules, vpas)
-	}
-	if e.controllingOne(ctx, pod, boosting) != e.vpa.vpa.UID {
+	top, err := e.Resolver.Topmost(ctx, pod)
+	if err != nil || top == nil || matcher.Match(ctx, matcher.Boost, top, e.vpas.Of(top.Key), pod, nil) != e.vpa {
 		return nil, verdict, nil
 	}
 	if e.Unboost == nil { // rules say why nothing ends boosts
 		p = e.assess(&e.work, pod, e.limits, &podupdate.Alike{}, trace, e.Log).Pod
-		verdict = p.DecideUnboost(e.vpa.rules.Plan, facts.Group{}, trace)
+		verdict = p.DecideUnboost(e.vpa.Rules.Plan, facts.Group{}, trace)
 		if verdict.Do != facts.DoSkip || !podupdate.PreferUnboost(update, verdict) {
 			return nil, verdict, nil
 		}
 		return p, verdict, nil
 	}
 	owner := ownerName(pod)
-	p, verdict, err = e.Unboost(ctx, pod, e.vpa.vpa, e.vpa.rules.Plan, e.ending[owner], trace)
+	p, verdict, err = e.Unboost(ctx, pod, e.vpa.Object, e.vpa.Rules.Plan, e.ending[owner], trace)
 	if err != nil || !podupdate.PreferUnboost(update, verdict) {
 		return nil, verdict, err
 	}

@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/conformance/workloads"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -135,10 +137,11 @@ func folded(n *Namespace) *facts.LimitRanges {
 func (c cluster) admit(n *Namespace, w *workloads.Workload, limits *facts.LimitRanges, out *verdict) *corev1.Pod {
 	pod := n.BeforeWebhooks(w.Pod)
 	request := podreview.Request{Pod: pod, Limits: limits}
-	if policy.Admits(c.book, w.VPA) {
+	v := matcher.New(c.book, w.VPA, logr.Discard())
+	if v.Takes(matcher.Admission) {
 		request.VPA = w.VPA
 	}
-	answer := podreview.Review(policy.For(c.book, w.VPA).Plan, request, nil)
+	answer := podreview.Review(v.Rules.Plan, request, nil)
 	if !answer.Allowed() {
 		out.refusedByRules = answer.Causes[0].Rule
 		return nil
@@ -170,7 +173,7 @@ func running(pod *corev1.Pod) *corev1.Pod {
 // accepted.
 func (c cluster) update(n *Namespace, w *workloads.Workload, limits *facts.LimitRanges, stored *corev1.Pod, as step, out *verdict) (evicted bool) {
 	pod, plan := running(stored), policy.For(c.book, w.VPA).Plan
-	leaves := plan.Decide(facts.VPAUpdate, facts.UpdateFacts(w.VPA), nil).Do != facts.DoApply
+	leaves := matcher.Ask(plan, matcher.Update, w.VPA, nil).Do != facts.DoApply
 	if leaves && !facts.Boosted(pod) {
 		return false
 	}

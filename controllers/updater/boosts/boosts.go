@@ -21,6 +21,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/decisions"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -106,7 +107,7 @@ func (b *Controller) look(ctx context.Context, key client.ObjectKey) (next again
 	if !b.concerns(&pod) {
 		return again{}
 	}
-	v, err := b.Resolver.ControllingVPA(ctx, &pod, func(top target.Key) ([]*vpav1.VerticalPodAutoscaler, error) { return b.candidates(ctx, top) }, policy.Precedence(b.Rules(), log))
+	v, err := b.vpaOf(ctx, &pod)
 	if err != nil {
 		log.V(4).Info("startup boost continues; retrying", "reason", err.Error())
 		return again{backOff: true}
@@ -115,38 +116,42 @@ func (b *Controller) look(ctx context.Context, key client.ObjectKey) (next again
 		log.V(4).Info("startup boost continues: no VPA controls the pod")
 		return again{backOff: true, limited: true}
 	}
-	log = log.WithValues("vpa", v.Name)
-	chosen := policy.For(b.Rules(), v)
-	if chosen.Err != nil { // the VPA's condition says so; admission boosts by the default rules, too
-		log.V(4).Info("startup boost ends by the default rules", "reason", chosen.Err.Error())
+	log = log.WithValues("vpa", v.Object.Name)
+	if err := v.Rules.Err; err != nil { // the VPA's condition says so; admission boosts by the default rules, too
+		log.V(4).Info("startup boost ends by the default rules", "reason", err.Error())
 	}
-	return b.decide(ctx, &pod, v, chosen, log)
+	return b.decide(ctx, &pod, v, log)
 }
 
-// candidates are the VPAs whose target is a controller and that may have boosted its pods, whatever their update mode.
-func (b *Controller) candidates(ctx context.Context, top target.Key) ([]*vpav1.VerticalPodAutoscaler, error) {
+// vpaOf is the VPA that ends the startup boost of a pod, whatever its update mode; nil = none.
+func (b *Controller) vpaOf(ctx context.Context, pod *corev1.Pod) (*matcher.VPA, error) {
+	top, err := b.Resolver.Topmost(ctx, pod)
+	if err != nil || top == nil {
+		return nil, err
+	}
 	var list vpav1.VerticalPodAutoscalerList
-	err := b.Client.List(ctx, &list, client.InNamespace(top.Namespace), client.MatchingFields{vpaTargetIndex: indexKey(top)}, client.UnsafeDisableDeepCopy)
+	err = b.Client.List(ctx, &list, client.InNamespace(top.Namespace), client.MatchingFields{vpaTargetIndex: indexKey(top.Key)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return nil, fmt.Errorf("listing the VerticalPodAutoscalers of %s: %w", top, err)
+		return nil, fmt.Errorf("listing the VerticalPodAutoscalers of %s: %w", top.Key, err)
 	}
-	all := make([]*vpav1.VerticalPodAutoscaler, len(list.Items))
+	rules := b.Rules()
+	candidates := make([]*matcher.VPA, len(list.Items))
 	for i := range list.Items {
-		all[i] = &list.Items[i]
+		candidates[i] = matcher.New(rules, &list.Items[i], b.Log)
 	}
-	return policy.Boosting(b.Rules(), all), nil
+	return matcher.Match(ctx, matcher.Boost, top, candidates, pod, nil), nil
 }
 
 // decide asks the rules about a pod and carries the verdict out.
-func (b *Controller) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, chosen compile.Selection, log logr.Logger) again {
-	a, err := b.assess(ctx, pod, v, chosen.Plan, nil, log)
+func (b *Controller) decide(ctx context.Context, pod *corev1.Pod, v *matcher.VPA, log logr.Logger) again {
+	a, err := b.assess(ctx, pod, v.Object, v.Rules.Plan, nil, log)
 	if err != nil {
 		log.Error(err, "startup boost continues; retrying")
 		return again{backOff: true}
 	}
 	p, beside := a.Pod, a.beside
-	verdict := b.reserve(chosen.Plan, p, &a.group, beside)
-	b.audit(chosen.Shadows, a.request, p, a.group, verdict, log)
+	verdict := b.reserve(v.Rules.Plan, p, &a.group, beside)
+	b.audit(v.Rules.Shadows, a.request, p, a.group, verdict, log)
 	policy.Report(log, "startup boost continues", verdict.Err)
 	log.V(5).Info("startup boost decided", "do", verdict.Do, "rule", verdict.Rule, "reason", verdict.Reason)
 	over, remaining := false, time.Duration(0)
@@ -160,7 +165,7 @@ func (b *Controller) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.Verti
 	switch {
 	case podupdate.Resizes(verdict.Do):
 		p.Change = podupdate.ChangeOf(p, verdict)
-		return b.end(ctx, p, remaining, verdict, counters.Of(v, len(beside)), log)
+		return b.end(ctx, p, remaining, verdict, counters.Of(v.Object, len(beside)), log)
 	case verdict.Do == facts.DoWait && !over && remaining > 0:
 		return again{after: remaining + slack}
 	case verdict.Do == facts.DoWait:

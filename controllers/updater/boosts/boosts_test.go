@@ -18,6 +18,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/freshness"
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -318,10 +319,10 @@ func TestAuditedOverlaysReportTheirEffectOnBoosts(t *testing.T) {
 	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	off, err := policy.Load(policy.Options{Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
 	require.NoError(t, err)
-	chosen := compile.Selection{Plan: shippedPlan(t), Shadows: []compile.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}
+	v := &matcher.VPA{Object: sixty(t), Rules: compile.Selection{Plan: shippedPlan(t), Shadows: []compile.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}}
 	l.Turn = func(context.Context) error { return context.Canceled }
 	pod := webPod(t, "p", time.Hour)
-	require.Equal(t, again{backOff: true}, l.decide(t.Context(), pod, sixty(t), chosen, l.Log))
+	require.Equal(t, again{backOff: true}, l.decide(t.Context(), pod, v, l.Log))
 	require.Equal(t, "Normal RuleOverlayAudit RuleOverlay later (Audit) would change startup boosts: pod p: InPlaceCPU (unboost/boost-over-cpu-first) → Skip (unboost/gate-off)", <-l.events.Events)
 }
 
