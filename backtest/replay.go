@@ -10,9 +10,9 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
-	"github.com/celvpa/celvpa/controllers/updater/remembered"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
@@ -36,11 +36,10 @@ type replay struct {
 	series   []map[string]*recorder
 	samples  []arrival
 	ooms     []model.OOM
-	changed  bool // pods came or went since the recommender last looked
-	breaker  remembered.Breaker
-	backOffs remembered.BackOffs
-	looked   bool // the breaker has seen all pods
-	made     int  // pods, for their UIDs
+	changed  bool             // pods came or went since the recommender last looked
+	memory   podupdate.Memory // of the updater
+	looked   bool             // it has seen all pods
+	made     int              // pods, for their UIDs
 	notes    []string
 }
 

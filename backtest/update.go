@@ -14,28 +14,24 @@ import (
 	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/podupdate"
+	"github.com/celvpa/celvpa/controllers/podupdate/remembered"
 	"github.com/celvpa/celvpa/controllers/target"
-	"github.com/celvpa/celvpa/controllers/updater/remembered"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/simulate"
 )
 
 // look is what the updater found out about a pod.
 type look struct {
-	*podupdate.Pod
+	podupdate.Candidate
 	slot    int
 	version int // of the recommendation that it is about
 }
 
-// group is the pods of one workload that one VPA changes.
-type group struct {
-	facts.Group
-	owner target.Key
-}
-
 // update does what a cycle of the updater does.
 func (r *replay) update(now time.Time) {
-	if !r.looked || r.breaker.Len() > 0 || r.thorough {
-		r.lookAgain(now)
+	if !r.looked || r.memory.Breaker.Len() > 0 || r.thorough {
+		r.memory.Look(r.running(), now)
+		r.looked = true
 	}
 	clear(r.touched)
 	disrupted := map[types.UID]bool{}
@@ -47,59 +43,66 @@ func (r *replay) update(now time.Time) {
 	r.unboost(now)
 }
 
-// lookAgain matches new pods with evicted ones, and forgets those that are gone.
-func (r *replay) lookAgain(now time.Time) {
-	live := map[types.UID]bool{}
-	pods := make([]*corev1.Pod, 0, len(r.pods))
+// running are the pods that there are.
+func (r *replay) running() (pods []*corev1.Pod) {
 	for i := range r.pods {
 		if pod := r.pods[i].pod; pod != nil {
 			pods = append(pods, pod)
-			live[pod.UID] = true
 		}
 	}
-	r.breaker.Look(pods, live, now)
-	r.backOffs.Keep(pods, live)
-	r.looked = true
+	return pods
 }
 
 // updateVPA decides on the pods of a VPA, and carries that out, in the order of the rules.
 func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bool) {
-	groups := map[int]*group{}
+	groups := map[target.Key]*facts.Group{}
 	var all []*look
 	for i := range r.pods {
 		p := &r.pods[i]
 		if p.pod == nil || p.changer != v {
 			continue
 		}
-		w := r.in.slots[i].workload
-		g := groups[w]
+		owner, _ := target.DirectOwner(p.pod)
+		g := groups[owner]
 		if g == nil {
-			owner, _ := target.DirectOwner(p.pod)
-			g = &group{owner: owner}
-			g.Evictions, g.Resizes = r.backOffs.Of(remembered.RefusedTo{Owner: owner}, now)
-			r.breaker.AddTo(owner, &g.Group, now)
-			groups[w] = g
+			g = &facts.Group{}
+			groups[owner] = g
 		}
 		g.Configured, g.Live, g.Running, g.Ready = g.Configured+1, g.Live+1, g.Running+1, g.Ready+1
-		all = append(all, r.look(i, v, now))
+		one := r.look(i, v, now)
+		one.Group, one.Decided, one.Refusal = g, false, engine.Verdict{}
+		all = append(all, one)
+	}
+	r.memory.RecallGroups(groups, now)
+	for owner, g := range groups {
+		r.memory.Breaker.AddTo(owner, g, now)
 	}
 	slices.SortStableFunc(all, func(a, b *look) int { return podupdate.Compare(a.Pod, b.Pod) })
+	by := &actuator{replay: r, v: v, now: now, disrupted: disrupted}
+	step := r.step(v, by, now)
 	for _, one := range all {
-		g := groups[r.in.slots[one.slot].workload]
-		one.Evictions, one.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: one.PodState.Pod.UID}, now)
-		verdict := one.Decide(v.Rules.Plan, g.Group, nil)
-		if w := r.in.slots[one.slot].workload; verdict.Class == facts.ClassMisconfigured && r.obstacle[w] == nil {
-			r.obstacle[w] = &Obstacle{verdict.Rule, verdict.Reason}
+		by.one = one
+		one.Evictions, one.Resizes = r.memory.BackOffs.Of(remembered.RefusedTo{Pod: one.Request.Pod.UID}, now)
+		step.Take(&one.Candidate)
+		switch w := r.in.slots[one.slot].workload; {
+		case r.obstacle[w] != nil:
+		case one.Verdict.Class == facts.ClassMisconfigured:
+			r.obstacle[w] = &Obstacle{one.Verdict.Rule, one.Verdict.Reason}
+		case one.Refusal.Rule != "":
+			r.obstacle[w] = &Obstacle{one.Refusal.Rule, by.why}
 		}
-		switch {
-		case verdict.Err != nil:
-			r.note("pods of %s: %v; they are left alone", ownerOf(one.PodState.Pod), verdict.Err)
-		case verdict.Do == facts.DoEvict:
-			r.evict(v, one, g, verdict, now, disrupted)
-		case podupdate.Resizes(verdict.Do):
-			r.resize(v, one, verdict, now)
-			podupdate.CarriedOut(facts.DoInPlace, one.PodState.Pod, &g.Group)
-		}
+	}
+}
+
+// step is a cycle of the updater over the pods of a VPA.
+func (r *replay) step(v *liveVPA, by podupdate.Actuator, now time.Time) *podupdate.Step {
+	return &podupdate.Step{
+		VPA: v.Object, Plan: v.Rules.Plan, Memory: &r.memory, Now: now, Clock: simulate.At(now), Actuator: by,
+		Failed: func(c *podupdate.Candidate, consequence string, failed ...*engine.RuleError) {
+			for _, one := range failed {
+				r.note("pods of %s: %v; %s", ownerOf(c.Request.Pod), one, consequence)
+			}
+		},
 	}
 }
 
@@ -112,56 +115,53 @@ func (r *replay) look(slot int, v *liveVPA, now time.Time) *look {
 		last.Now = now
 		return last
 	}
-	assessed, failed := podupdate.Assess(v.Rules.Plan, podupdate.Request{
+	found, failed := r.step(v, nil, now).Candidate(podupdate.Request{
 		Pod: p.pod, VPA: v.Object, Limits: r.limits[p.pod.Namespace], Now: now, Other: p.other, Template: r.in.slots[slot].staged.Next.Spec.Containers,
-	}, nil)
+	}, nil, nil)
 	for _, one := range failed {
 		r.note("pods of %s: %v; its values are left as they were", ownerOf(p.pod), one)
 	}
-	p.looked = &look{Pod: assessed, slot: slot, version: v.version}
+	p.looked = &look{Candidate: *found, slot: slot, version: v.version}
 	return p.looked
 }
 
-// evict evicts a pod, unless a PodDisruptionBudget refuses that. Its workload replaces it at once.
-func (r *replay) evict(v *liveVPA, one *look, g *group, verdict engine.Verdict, now time.Time, disrupted map[types.UID]bool) {
-	pod := one.PodState.Pod
-	if why := r.refused(pod, disrupted); why != "" {
-		answer := facts.DecideRefused(v.Rules.Plan, facts.RefusedRequest{Why: facts.RefusedBudget, Message: why})
-		if w := r.in.slots[one.slot].workload; r.obstacle[w] == nil {
-			r.obstacle[w] = &Obstacle{answer.Rule, why}
-		}
-		if to, counts := remembered.RefusedBy(answer.Do, g.owner, pod.UID); counts {
-			r.backOffs.Evictions.Add(to, facts.RefusedBudget, why, now)
-			g.Evictions, _ = r.backOffs.Of(remembered.RefusedTo{Owner: g.owner}, now)
-		}
-		return
-	}
-	podupdate.CarriedOut(facts.DoEvict, pod, &g.Group)
-	r.backOffs.Evictions.Clear(g.owner, pod.UID)
-	timeout, failed := facts.ReplacementTimeout(v.Rules.Plan, v.Object, g.Group)
-	for _, f := range failed {
-		r.note("pods of %s: %v; replacements may not be tracked", ownerOf(pod), f)
-	}
-	r.breaker.Evicted(g.owner, pod, now, timeout)
-	disrupted[pod.UID] = true
-	r.replace(one.slot, now.UnixNano())
-	disrupted[r.pods[one.slot].pod.UID] = true // it is not ready before the next cycle
-	r.recordUpdate(one.slot, Evicted, pod, verdict, now)
+// actuator changes the pods of a replay: a workload replaces evicted ones at once, and nodes carry resizes out at once.
+type actuator struct {
+	*replay
+	v         *liveVPA
+	one       *look // what is decided on
+	now       time.Time
+	disrupted map[types.UID]bool
+	why       string // the last refusal
 }
 
-// resize resizes a pod in place. The node carries that out at once.
-func (r *replay) resize(v *liveVPA, one *look, verdict engine.Verdict, now time.Time) {
-	pod, change := one.PodState.Pod, podupdate.ChangeOf(one.Pod, verdict)
-	after, err := patched(pod, append(podpatch.Resources(pod, change), podpatch.Resized(pod, v.Object.Name, change)...))
+// Evict implements podupdate.Actuator. A PodDisruptionBudget may refuse it.
+func (a *actuator) Evict(c *podupdate.Candidate) podupdate.Answer {
+	pod, slot := c.Request.Pod, a.one.slot
+	if a.why = a.refused(pod, a.disrupted); a.why != "" {
+		return podupdate.Answer{Outcome: podupdate.Declined, Refused: facts.RefusedBudget, Message: a.why}
+	}
+	a.disrupted[pod.UID] = true
+	a.replace(slot, a.now.UnixNano())
+	a.disrupted[a.pods[slot].pod.UID] = true // it is not ready before the next cycle
+	a.recordUpdate(slot, Evicted, pod, c.Verdict, a.now)
+	return podupdate.Answer{}
+}
+
+// Resize implements podupdate.Actuator.
+func (a *actuator) Resize(c *podupdate.Candidate, change facts.PodChange) podupdate.Answer {
+	pod, slot := c.Request.Pod, a.one.slot
+	after, err := patched(pod, append(podpatch.Resources(pod, change), podpatch.Resized(pod, a.v.Object.Name, change)...))
 	if err != nil {
-		r.note("pods of %s cannot be resized: %v; please report this", ownerOf(pod), err)
-		return
+		a.note("pods of %s cannot be resized: %v; please report this", ownerOf(pod), err)
+		return podupdate.Answer{Outcome: podupdate.Left}
 	}
 	after.Generation++
-	p := &r.pods[one.slot]
+	p := &a.pods[slot]
 	p.pod, p.looked = after, nil
-	r.force(one.slot, now.UnixNano())
-	r.recordUpdate(one.slot, Resized, pod, verdict, now)
+	a.force(slot, a.now.UnixNano())
+	a.recordUpdate(slot, Resized, pod, c.Verdict, a.now)
+	return podupdate.Answer{}
 }
 
 // recordUpdate counts what was done to a pod, and records it.
@@ -214,9 +214,9 @@ func (r *replay) unboost(now time.Time) {
 		}
 		one, w := r.look(i, v, now), r.in.slots[i].workload
 		n := pods[w]
-		verdict := one.DecideUnboost(v.Rules.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: r.touched[w]}, nil)
-		if podupdate.Resizes(verdict.Do) {
-			r.resize(v, one, verdict, now)
+		one.Verdict = one.DecideUnboost(v.Rules.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: r.touched[w]}, nil)
+		if podupdate.Resizes(one.Verdict.Do) {
+			(&actuator{replay: r, v: v, one: one, now: now}).Resize(&one.Candidate, podupdate.ChangeOf(one.Pod, one.Verdict))
 		}
 	}
 }

@@ -6,19 +6,32 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/engine"
-	corev1 "k8s.io/api/core/v1"
 )
 
-type assessed struct {
-	*podupdate.Pod
-	request podupdate.Request
-	trace   *engine.Trace
+// planner is a step that carries nothing out.
+type planner struct{ *updater }
+
+var _ podupdate.Actuator = planner{}
+
+// Evict implements podupdate.Actuator.
+func (p planner) Evict(c *podupdate.Candidate) podupdate.Answer {
+	if pod := c.Request.Pod; pod.Status.Phase != corev1.PodPending {
+		p.evicted = append(p.evicted, pod)
+	}
+	return podupdate.Answer{}
+}
+
+// Resize implements podupdate.Actuator.
+func (planner) Resize(*podupdate.Candidate, facts.PodChange) podupdate.Answer {
+	return podupdate.Answer{}
 }
 
 func (u *updater) planVPA(v *matcher.VPA, pods []*corev1.Pod, explain bool) (items []answers.PlannedPod) {
@@ -28,26 +41,37 @@ func (u *updater) planVPA(v *matcher.VPA, pods []*corev1.Pod, explain bool) (ite
 	u.countPods(groups)
 	leaves, why := leaves(v)
 	var left []answers.PlannedPod
-	list := make([]*podupdate.Pod, 0, len(pods))
-	of := map[*podupdate.Pod]assessed{}
+	list := make([]*podupdate.Candidate, 0, len(pods))
 	for _, pod := range pods {
 		if leaves && !facts.Boosted(pod) { // boosts end in every mode
 			left = append(left, u.skip(v, pod, why))
 			continue
 		}
-		a := u.assess(v, pod, explain)
-		list, of[a.Pod] = append(list, a.Pod), a
+		owner, _ := target.DirectOwner(pod)
+		c := u.assess(v, pod, groups[owner], explain)
+		list = append(list, c)
 		if !leaves && len(v.Rules.Shadows) > 0 { // judge each pod alone: trials disrupt nothing
-			group := *groups[a.Owner]
+			group := *c.Group
 			ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.Decide(plan, group, nil) }
-			u.notePodTried(v, a, "it", ask(a.Pod, v.Rules.Plan), ask)
+			u.notePodTried(v, c, "it", ask(c.Pod, v.Rules.Plan), ask)
 		}
 	}
 	podupdate.Sort(list)
-	for _, one := range list {
-		items = append(items, u.planPod(v, of[one], groups[one.Owner]))
+	step := u.step(v)
+	for _, c := range list {
+		if leaves {
+			c.Verdict = why
+		} else {
+			step.Take(c)
+		}
+		items = append(items, u.planPod(v, c))
 	}
 	return append(items, left...)
+}
+
+// step is a cycle of the updater over the pods of a VPA.
+func (u *updater) step(v *matcher.VPA) *podupdate.Step {
+	return &podupdate.Step{VPA: v.Object, Plan: v.Rules.Plan, Dry: true, Now: u.now, Clock: u.clock, Actuator: planner{u}}
 }
 
 // leaves reports whether a VPA leaves all running pods alone, and why.
@@ -59,25 +83,25 @@ func leaves(v *matcher.VPA) (bool, engine.Verdict) {
 }
 
 // assess asks the rules of a VPA what a pod should have. explain adds a trace.
-func (u *updater) assess(v *matcher.VPA, pod *corev1.Pod, explain bool) (a assessed) {
-	a.request = podupdate.Request{Pod: pod, VPA: v.Object, Limits: u.limits[pod.Namespace], Now: u.now, Other: u.other(v, pod)}
+func (u *updater) assess(v *matcher.VPA, pod *corev1.Pod, group *facts.Group, explain bool) *podupdate.Candidate {
+	request := podupdate.Request{Pod: pod, VPA: v.Object, Limits: u.limits[pod.Namespace], Now: u.now, Other: u.other(v, pod)}
 	if facts.Boosted(pod) {
 		template, err := u.resolver.Template(context.Background(), pod)
 		if err != nil {
 			u.note("pod %s: its startup boost ends without its pod template: %v", keyOfPod(pod), err)
 		}
-		a.request.Template = template
+		request.Template = template
 	}
+	var trace *engine.Trace
 	if explain {
-		a.trace = &engine.Trace{}
-		matcher.Ask(v.Rules.Plan, matcher.Update, v.Object, a.trace)
+		trace = &engine.Trace{}
+		matcher.Ask(v.Rules.Plan, matcher.Update, v.Object, trace)
 	}
-	var failed []*engine.RuleError
-	a.Pod, failed = podupdate.Assess(v.Rules.Plan, a.request, a.trace)
+	c, failed := u.step(v).Candidate(request, group, trace)
 	for _, one := range failed {
 		u.note("pod %s: %v; its values are left as they were", keyOfPod(pod), one)
 	}
-	return a
+	return c
 }
 
 // other is the VPA by which admission would change a pod that replaces one; empty = v, or none.
@@ -107,26 +131,18 @@ func (u *updater) countPods(groups map[target.Key]*facts.Group) {
 	}
 }
 
-func (u *updater) planPod(v *matcher.VPA, a assessed, group *facts.Group) answers.PlannedPod {
-	pod := a.request.Pod
-	leaves, verdict := leaves(v)
-	if !leaves {
-		verdict = a.Decide(v.Rules.Plan, *group, a.trace)
-	}
-	acts := podupdate.Acts(verdict.Do)
-	podupdate.CarriedOut(verdict.Do, pod, group)
-	if verdict.Do == facts.DoEvict && pod.Status.Phase != corev1.PodPending {
-		u.evicted = append(u.evicted, pod)
-	}
+// planPod describes what is done with a pod, which may be the end of its startup boost.
+func (u *updater) planPod(v *matcher.VPA, c *podupdate.Candidate) answers.PlannedPod {
+	pod, verdict := c.Request.Pod, c.Verdict
 	why := u.why[pod]
-	if !acts && facts.Boosted(pod) {
+	if !podupdate.Acts(verdict.Do) && facts.Boosted(pod) {
 		if by := u.match(matcher.Boost, pod); by != nil {
-			boosted := a
+			boosted := c
 			if by != v {
-				boosted = u.assess(by, pod, a.trace != nil)
+				boosted = u.assess(by, pod, c.Group, c.Trace != nil)
 			}
-			if unboost := u.unboost(by, boosted, *group); podupdate.PreferUnboost(verdict, unboost) {
-				a, verdict = boosted, unboost
+			if unboost := u.unboost(by, boosted); podupdate.PreferUnboost(verdict, unboost) {
+				c, verdict = boosted, unboost
 				if by != v && unboost.Do == facts.DoSkip {
 					why += "; " + by.String() + " would end its startup boost"
 				} else if by != v {
@@ -138,28 +154,29 @@ func (u *updater) planPod(v *matcher.VPA, a assessed, group *facts.Group) answer
 	if verdict.Err != nil {
 		u.note("pod %s: %v; it is left alone", keyOfPod(pod), verdict.Err)
 	}
-	item := podupdate.Planned(a.Pod, verdict, a.trace)
+	item := podupdate.Planned(c.Pod, verdict, c.Trace)
 	item.Why = why
 	return item
 }
 
 // unboost asks whether the pod's startup boost ends, independently of update cycles. disrupted
 // counts the owner's pods with a resize in progress or a boost already ended in this plan.
-func (u *updater) unboost(v *matcher.VPA, a assessed, group facts.Group) engine.Verdict {
-	group.Disrupted = podupdate.Resizing(u.byOwner[a.Owner], a.request.Pod, func(other *corev1.Pod) bool { return u.unboosted[other] })
-	verdict := a.DecideUnboost(v.Rules.Plan, group, a.trace)
+func (u *updater) unboost(v *matcher.VPA, c *podupdate.Candidate) engine.Verdict {
+	group := *c.Group
+	group.Disrupted = podupdate.Resizing(u.byOwner[c.Owner], c.Request.Pod, func(other *corev1.Pod) bool { return u.unboosted[other] })
+	verdict := c.DecideUnboost(v.Rules.Plan, group, c.Trace)
 	if podupdate.Resizes(verdict.Do) {
-		u.unboosted[a.request.Pod] = true
+		u.unboosted[c.Request.Pod] = true
 	}
-	u.notePodTried(v, a, "its startup boost", verdict, func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.DecideUnboost(plan, group, nil) })
+	u.notePodTried(v, c, "its startup boost", verdict, func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.DecideUnboost(plan, group, nil) })
 	return verdict
 }
 
 // notePodTried notes what non-enforced overlays would do with a pod.
-func (u *updater) notePodTried(v *matcher.VPA, a assessed, about string, enforced engine.Verdict, ask func(*podupdate.Pod, *engine.Plan) engine.Verdict) {
+func (u *updater) notePodTried(v *matcher.VPA, c *podupdate.Candidate, about string, enforced engine.Verdict, ask func(*podupdate.Pod, *engine.Plan) engine.Verdict) {
 	for _, shadow := range v.Rules.Shadows {
-		if differs := podupdate.ShadowDifferences(shadow.Plan, a.request, a.Pod, enforced, ask); len(differs) > 0 {
-			u.note("pod %s: RuleOverlay %s (%s) would change what is done with %s: %s", keyOfPod(a.request.Pod), shadow.Overlay, shadow.Mode, about, strings.Join(differs, "; "))
+		if differs := podupdate.ShadowDifferences(shadow.Plan, c.Request, c.Pod, enforced, ask); len(differs) > 0 {
+			u.note("pod %s: RuleOverlay %s (%s) would change what is done with %s: %s", keyOfPod(c.Request.Pod), shadow.Overlay, shadow.Mode, about, strings.Join(differs, "; "))
 		}
 	}
 }

@@ -70,7 +70,7 @@ func BenchmarkDecide10000Pods(b *testing.B) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	decide := func(i int) (evicted int64) {
 		plan := policy.For(book, vpas[i]).Plan
-		list := make([]*podupdate.Pod, 0, len(of[i]))
+		list := make([]*podupdate.Candidate, 0, len(of[i]))
 		for _, pod := range of[i] {
 			request := podupdate.Request{Pod: pod, VPA: vpas[i], Now: now}
 			if i%2 == 0 {
@@ -80,12 +80,12 @@ func BenchmarkDecide10000Pods(b *testing.B) {
 			if len(failed) > 0 {
 				b.Error(failed)
 			}
-			list = append(list, p)
+			list = append(list, &podupdate.Candidate{Pod: p})
 		}
 		podupdate.Sort(list)
 		group := facts.Group{Configured: 2, Live: 2, Running: 2}
 		for _, p := range list {
-			if verdict := p.Decide(plan, group, nil); verdict.Do == facts.DoEvict {
+			if verdict := p.Pod.Decide(plan, group, nil); verdict.Do == facts.DoEvict {
 				evicted++
 				group.Disrupted++
 			}

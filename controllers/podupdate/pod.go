@@ -98,9 +98,6 @@ func resizeAt(r Request) facts.Resize {
 	return out
 }
 
-// Sort puts pods into the order in which they are updated; see Compare.
-func Sort(pods []*Pod) { slices.SortStableFunc(pods, Compare) }
-
 // Compare is negative for a pod that is updated before another: by the order of the rules, and by name where those leave it open.
 func Compare(a, b *Pod) int {
 	return cmp.Or(

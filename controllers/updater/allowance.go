@@ -33,23 +33,34 @@ func tokens(l *rate.Limiter, now time.Time, within time.Duration) float64 {
 	return l.TokensAt(now) + float64(l.Limit())*within.Seconds()
 }
 
-// take takes what a decision needs. If there is not enough, it returns why the pod has to wait for a
-// later cycle.
-func (a *allowance) take(c *candidate) (later string) {
-	left := &a.evictions
-	disrupts := c.verdict.Do == facts.DoEvict
-	if podupdate.Resizes(c.verdict.Do) {
-		left, disrupts = &a.resizes, facts.Restarts(c.request.Pod, podupdate.ChangeOf(c.Pod, c.verdict))
-	}
+// preview takes what the decisions of a step need from an allowance, and has nothing carried out.
+type preview struct {
+	*allowance
+	later string // why the last pod has to wait for a later cycle; empty = it has not
+}
+
+var _ podupdate.Actuator = (*preview)(nil)
+
+// Evict implements podupdate.Actuator.
+func (p *preview) Evict(*podupdate.Candidate) podupdate.Answer { return p.take(&p.evictions, true) }
+
+// Resize implements podupdate.Actuator.
+func (p *preview) Resize(c *podupdate.Candidate, change facts.PodChange) podupdate.Answer {
+	return p.take(&p.resizes, facts.Restarts(c.Request.Pod, change))
+}
+
+func (p *preview) take(left *float64, disrupts bool) podupdate.Answer {
 	switch {
 	case *left < 1:
-		return postponedByRate
-	case disrupts && a.limited && a.first == 0:
-		return postponedByStart
+		p.later = postponedByRate
+	case disrupts && p.limited && p.first == 0:
+		p.later = postponedByStart
+	default:
+		*left--
+		if disrupts {
+			p.first--
+		}
+		return podupdate.Answer{}
 	}
-	*left--
-	if disrupts {
-		a.first--
-	}
-	return ""
+	return podupdate.Answer{Outcome: podupdate.Left}
 }

@@ -147,7 +147,7 @@ func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, vpas matcher.
 		workers.Go(func() {
 			for i := first; i < len(groups); i += assigners {
 				s := groups[i]
-				s.pods = slices.DeleteFunc(s.pods, func(pod *corev1.Pod) bool { return !alive(pod) || r.breaker.IsGone(pod.UID, r.now) })
+				s.pods = slices.DeleteFunc(s.pods, func(pod *corev1.Pod) bool { return !alive(pod) || r.memory.Breaker.IsGone(pod.UID, r.now) })
 				r.lookUp(ctx, s, vpas)
 			}
 		})

@@ -20,19 +20,19 @@ func (u *Updater) auditUpdate(v *matcher.VPA, log logr.Logger) {
 }
 
 // audit records what audited overlays would do with a pod instead.
-func (u *Updater) audit(c *candidate, shadows []compile.Shadow, enforced engine.Verdict) {
+func (u *Updater) audit(c *podupdate.Candidate, shadows []compile.Shadow, log logr.Logger) {
 	if len(shadows) == 0 {
 		return
 	}
-	defer policy.UntilPanic(c.log())
+	defer policy.UntilPanic(podLog(log, c))
 	ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict {
 		p.Resize = c.Resize // the request does not know of resizes just sent
-		return p.Decide(plan, *c.group, nil)
+		return p.Decide(plan, *c.Group, nil)
 	}
 	for _, shadow := range shadows {
-		differs := podupdate.ShadowDifferences(shadow.Plan, c.request, c.Pod, enforced, ask)
+		differs := podupdate.ShadowDifferences(shadow.Plan, c.Request, c.Pod, c.Verdict, ask)
 		if len(differs) > 0 {
-			differs[0] = "pod " + c.request.Pod.Name + ": " + differs[0]
+			differs[0] = "pod " + c.Request.Pod.Name + ": " + differs[0]
 		}
 		u.Shadows.Record(c.VPA, shadow, "running pods", differs)
 	}

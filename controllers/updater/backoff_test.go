@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/updater/counters"
-	"github.com/celvpa/celvpa/controllers/updater/remembered"
+	"github.com/celvpa/celvpa/controllers/podupdate/remembered"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -170,7 +170,7 @@ func TestPersistentRefusalsBackOff(t *testing.T) {
 				w.clock.Step(time.Minute)
 				w.refusing(ask, nil)
 				require.Equal(t, ask+" web-01", w.cycle()[0], "the refusals are over")
-				evictions, resizes := w.backOffs.Of(remembered.RefusedTo{Pod: "web-01-uid"}, w.clock.Now())
+				evictions, resizes := w.memory.BackOffs.Of(remembered.RefusedTo{Pod: "web-01-uid"}, w.clock.Now())
 				require.Zero(t, evictions)
 				require.Zero(t, resizes)
 			})
@@ -205,7 +205,7 @@ func TestRefusedResizeFollowedByAnEvictionDoesNotBackOff(t *testing.T) {
 	w.workload("web", 4, vpav1.UpdateModeInPlaceOrRecreate)
 	w.refusing("resize", forbidden("static pods cannot be resized", ""))
 	require.Equal(t, []string{"resize web-01", "evict web-01", "resize web-02", "evict web-02"}, w.cycle())
-	require.Zero(t, w.backOffs.Resizes.Len())
+	require.Zero(t, w.memory.BackOffs.Resizes.Len())
 }
 
 func TestConflictsAndBusyServersDoNotBackOff(t *testing.T) {

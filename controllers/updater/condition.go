@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -111,15 +112,15 @@ func (r *run) restoreOne(w *workload) {
 	for _, pod := range w.pods {
 		owner, _ := target.DirectOwner(pod)
 		if found[2] == "missing" {
-			r.breaker.RestoreUnreplaced(owner, n, since, r.now)
+			r.memory.Breaker.RestoreUnreplaced(owner, n, since, r.now)
 		} else {
-			r.breaker.RestoreUnchanged(owner, pod, n, since, r.now)
+			r.memory.Breaker.RestoreUnchanged(owner, pod, n, since, r.now)
 		}
 	}
 }
 
 // overlaysInvalid is the message about pods that rules of overlays would make invalid.
-func overlaysInvalid(v *vpav1.VerticalPodAutoscaler, c *candidate) string {
+func overlaysInvalid(v *vpav1.VerticalPodAutoscaler, c *podupdate.Candidate) string {
 	of := target.Of(v)
 	return fmt.Sprintf("part of the recommendation is not applied to %s %s, because API servers would refuse its pods: %s", of.Kind, of.Name, strings.Join(c.Change.Left, "; "))
 }

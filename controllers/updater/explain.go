@@ -138,7 +138,7 @@ func (e *explanation) assign(ctx context.Context) {
 			e.leave(pod, by.Object, engine.Verdict{Reason: fmt.Sprintf("VerticalPodAutoscaler %s/%s controls it (point vpa.order)", by.Object.Namespace, by.Object.Name)})
 		case podupdate.IgnoredReason(pod) != "":
 			e.leave(pod, e.vpa.Object, engine.Verdict{Reason: podupdate.IgnoredReason(pod)})
-		case e.breaker.IsGone(pod.UID, e.now):
+		case e.memory.Breaker.IsGone(pod.UID, e.now):
 			e.leave(pod, e.vpa.Object, engine.Verdict{Reason: "The pod was evicted, or may have been, and the cache does not show it yet"})
 		default:
 			e.work.pods = append(e.work.pods, pod)
@@ -157,7 +157,7 @@ func (e *explanation) decide(ctx context.Context) error {
 	w := &e.work
 	groups := e.groups(ctx, w, e.Log)
 	for owner, g := range groups {
-		held := e.breaker.Preview(owner, podsOf(e.pods, owner), g, e.now)
+		held := e.memory.Breaker.Preview(owner, podsOf(e.pods, owner), g, e.now)
 		e.out.Groups = append(e.out.Groups, groupOf(owner, g, held, e.now))
 	}
 	slices.SortFunc(e.out.Groups, func(a, b answers.Group) int { return strings.Compare(a.Owner, b.Owner) })
@@ -169,15 +169,15 @@ func (e *explanation) decide(ctx context.Context) error {
 		}
 		return nil
 	}
-	for _, c := range e.decideAll(w, e.limits, groups, e.Log) {
-		e.decideAgain(w, c)
-		later := ""
-		if podupdate.Acts(c.verdict.Do) {
-			if later = e.left.take(c); later == "" {
-				podupdate.CarriedOut(c.verdict.Do, c.request.Pod, c.group)
-			}
-		}
-		if err := e.describe(ctx, w, c, later); err != nil {
+	preview := &preview{allowance: &e.left}
+	step := e.step(w, preview, e.Log)
+	step.Dry = true
+	list := e.candidates(step, w, e.limits, groups, e.Log)
+	podupdate.Sort(list)
+	for _, c := range list {
+		preview.later = ""
+		step.Take(c)
+		if err := e.describe(ctx, step, c, preview.later); err != nil {
 			return err
 		}
 	}
@@ -204,16 +204,17 @@ func (e *explanation) ignored(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // describe adds the decision on a pod to the explanation.
-func (e *explanation) describe(ctx context.Context, w *workload, c *candidate, later string) error {
+func (e *explanation) describe(ctx context.Context, step *podupdate.Step, c *podupdate.Candidate, later string) error {
 	if len(e.out.Pods) >= maxExplained {
 		e.out.MorePods++
 		return nil
 	}
-	pod, trace := c.request.Pod, &engine.Trace{}
-	matcher.Ask(w.rules.Plan, matcher.Update, w.vpa, trace)
-	traced := e.assess(w, pod, e.limits, &podupdate.Alike{}, trace, e.Log)
-	verdict := traced.Decide(w.rules.Plan, c.asked, trace)
-	one := answers.RunningPod{PlannedPod: podupdate.Planned(traced.Pod, verdict, trace), Later: later, Infeasible: requestsText(c.request.Infeasible),
+	pod, trace := c.Request.Pod, &engine.Trace{}
+	matcher.Ask(step.Plan, matcher.Update, step.VPA, trace)
+	traced, _ := step.Candidate(c.Request, &c.Asked, trace)
+	step.Decide(traced)
+	verdict := traced.Verdict
+	one := answers.RunningPod{PlannedPod: podupdate.Planned(traced.Pod, verdict, trace), Later: later, Infeasible: requestsText(c.Request.Infeasible),
 		Evictions: refusalsOf(c.Evictions, e.now), Resizes: refusalsOf(c.Resizes, e.now)}
 	if postponed := e.postponed.Load(); postponed != nil {
 		one.Postponed = (*postponed)[pod.UID]
@@ -243,7 +244,8 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, update engin
 		return nil, verdict, nil
 	}
 	if e.Unboost == nil { // rules say why nothing ends boosts
-		p = e.assess(&e.work, pod, e.limits, &podupdate.Alike{}, trace, e.Log).Pod
+		c, _ := e.step(&e.work, nil, e.Log).Candidate(e.request(&e.work, pod, e.limits), &facts.Group{}, trace)
+		p = c.Pod
 		verdict = p.DecideUnboost(e.vpa.Rules.Plan, facts.Group{}, trace)
 		if verdict.Do != facts.DoSkip || !podupdate.PreferUnboost(update, verdict) {
 			return nil, verdict, nil

@@ -99,18 +99,9 @@ func (r *run) isOutdated() bool {
 // forget drops the state of pods, owners and VPAs that are gone, and matches replacement pods with
 // evictions.
 func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) {
-	live := make(map[types.UID]bool, len(pods))
-	for _, pod := range pods {
-		live[pod.UID] = true
-	}
-	isLive := func(pod types.UID) bool { return live[pod] }
-	r.resizes.Keep(isLive)
-	r.sent.Keep(isLive)
+	isLive := r.memory.Look(pods, r.now)
 	r.unmarked.Keep(isLive)
-	r.infeasible.Keep(isLive)
 	r.recorded.Keep(isLive)
-	r.backOffs.Keep(pods, live)
-	r.breaker.Look(pods, live, r.now)
 
 	uids, names := make(map[types.UID]bool, len(vpas)), make(map[types.NamespacedName]bool, len(vpas))
 	for i := range vpas {
@@ -140,7 +131,7 @@ func (r *run) askAdmission(ctx context.Context) {
 		return
 	}
 	r.noAdmission = err.Error()
-	r.breaker.Reset()
+	r.memory.Breaker.Reset()
 	reason, message := statusError, "admission controller status lease cannot be read; evictions paused until it can"
 	if statuslease.IsAbandoned(err) {
 		reason, message = statusInvalid, "admission controller status lease expired; evictions paused until it is renewed"

@@ -19,7 +19,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
-	"github.com/celvpa/celvpa/controllers/updater/remembered"
+	"github.com/celvpa/celvpa/controllers/podupdate/remembered"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 

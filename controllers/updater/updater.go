@@ -18,7 +18,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/turns"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
-	"github.com/celvpa/celvpa/controllers/updater/remembered"
+	"github.com/celvpa/celvpa/controllers/podupdate/remembered"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -64,12 +64,8 @@ type Updater struct {
 	Options
 
 	// Remembered from cycle to cycle; safe for concurrent use.
-	resizes    remembered.ResizeClock
-	sent       remembered.Sent
+	memory     podupdate.Memory
 	unmarked   remembered.Memory[types.UID, mark] // resized pods whose annotations do not say so yet
-	infeasible remembered.Infeasible
-	backOffs   remembered.BackOffs
-	breaker    remembered.Breaker
 	reported   remembered.Reported
 	conditions conditions
 	first      firstCycles
@@ -86,7 +82,7 @@ type Updater struct {
 
 // Busy reports whether a pod was evicted or resized and the cache does not show it yet.
 func (u *Updater) Busy(pod *corev1.Pod) bool {
-	return u.breaker.IsGone(pod.UID, u.Clock.Now()) || u.sent.Unseen(pod, u.Clock.Now())
+	return u.memory.Breaker.IsGone(pod.UID, u.Clock.Now()) || u.memory.Sent.Unseen(pod, u.Clock.Now())
 }
 
 // New returns an updater.

@@ -15,28 +15,13 @@ import (
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
-	"github.com/celvpa/celvpa/controllers/updater/remembered"
 	"github.com/celvpa/celvpa/engine"
 )
 
-// candidate is a pod with what was decided on it.
-type candidate struct {
-	*podupdate.Pod
-	request podupdate.Request
-	group   *facts.Group
-	ofVPA   logr.Logger
-
-	verdict engine.Verdict
-	asked   facts.Group // the group as the verdict saw it
-}
-
-// log is a logger for messages about the pod. Most pods need none.
-func (c *candidate) log() logr.Logger { return c.ofVPA.WithValues("pod", c.request.Pod.Name) }
-
 // postpone leaves a pod to the next cycle.
-func (w *workload) postpone(c *candidate, reason string) {
+func (w *workload) postpone(c *podupdate.Candidate, reason string) {
 	w.late = true
-	w.tally.postpone(c.request.Pod.UID, reason)
+	w.tally.postpone(c.Request.Pod.UID, reason)
 }
 
 // countShare is the part of the interval that may be spent on reading the replica counts of custom
@@ -57,24 +42,72 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 	}
 	groups := r.groups(ctx, w, log)
 	for owner, g := range groups {
-		r.breaker.AddTo(owner, g, r.now)
+		r.memory.Breaker.AddTo(owner, g, r.now)
 	}
 	for _, pod := range w.pods {
-		r.resizes.Note(pod, r.now)
+		r.memory.Resizing.Note(pod, r.now)
 	}
-	list := r.decideAll(w, limits, groups, log)
+	actuator := &actuator{run: r, workload: w, ctx: ctx, log: log}
+	step := r.step(w, actuator, log)
+	list := r.candidates(step, w, limits, groups, log)
 	for _, c := range list {
-		w.tally.candidate(c.verdict)
-		r.audit(c, w.rules.Shadows, c.verdict)
+		step.Decide(c)
+		w.tally.candidate(c.Verdict)
+		r.audit(c, w.rules.Shadows, log)
 	}
+	podupdate.Sort(list)
 	for _, c := range list {
 		if ctx.Err() != nil {
-			r.leavePod(w, c)
-			continue
+			step.DecideAgain(c)
+			if podupdate.Acts(c.Verdict.Do) {
+				w.postpone(c, postponedByDeadline)
+			}
+		} else {
+			step.Take(c)
+			actuator.took(c)
 		}
-		r.updatePod(ctx, w, c)
+		w.tally.decide(c.Verdict)
+		r.recordFinal(w, c)
 	}
 	r.reportHeld(ctx, w, groups, list, log)
+}
+
+// step is a cycle over the pods of a VPA.
+func (r *run) step(w *workload, by podupdate.Actuator, log logr.Logger) *podupdate.Step {
+	step := &podupdate.Step{VPA: w.vpa, Plan: w.rules.Plan, Memory: &r.memory, Now: r.now, Clock: r.Clock, Actuator: by}
+	step.Failed = func(c *podupdate.Candidate, consequence string, failed ...*engine.RuleError) {
+		policy.Report(podLog(log, c), consequence, failed...)
+	}
+	if log.V(5).Enabled() {
+		step.Asked = func(c *podupdate.Candidate) {
+			podLog(log, c).V(5).Info("decided", "do", c.Verdict.Do, "rule", c.Verdict.Rule, "reason", c.Verdict.Reason)
+		}
+	}
+	return step
+}
+
+// podLog is a logger for messages about a pod. Most pods need none.
+func podLog(log logr.Logger, c *podupdate.Candidate) logr.Logger {
+	return log.WithValues("pod", c.Request.Pod.Name)
+}
+
+// candidates finds out what the rules want for the pods of a VPA.
+func (r *run) candidates(step *podupdate.Step, w *workload, limits *facts.LimitRanges, groups map[target.Key]*facts.Group, log logr.Logger) []*podupdate.Candidate {
+	list := make([]*podupdate.Candidate, len(w.pods))
+	for i, pod := range w.pods {
+		owner, _ := target.DirectOwner(pod)
+		c, failed := step.Candidate(r.request(w, pod, limits), groups[owner], nil)
+		if len(failed) > 0 {
+			policy.Report(podLog(log, c), "values unchanged", failed...)
+		}
+		list[i] = c
+	}
+	return list
+}
+
+// request is what the rules are told about a pod of a VPA.
+func (r *run) request(w *workload, pod *corev1.Pod, limits *facts.LimitRanges) podupdate.Request {
+	return podupdate.Request{Pod: pod, VPA: w.vpa, Limits: limits, Now: r.now, NoAdmission: r.noAdmission, Other: w.others[pod.UID]}
 }
 
 // groups counts the pods of a VPA by direct owner, with what is disrupted and what the API server
@@ -86,13 +119,11 @@ func (r *run) groups(ctx context.Context, w *workload, log logr.Logger) map[targ
 		log.V(4).Info("replica count of the owner unknown", "owner", owner.String(), "error", err.Error())
 	})
 	for _, pod := range w.pods {
-		if owner, _ := target.DirectOwner(pod); r.sent.Unseen(pod, r.now) || r.Beside != nil && r.Beside(pod) {
+		if owner, _ := target.DirectOwner(pod); r.memory.Sent.Unseen(pod, r.now) || r.Beside != nil && r.Beside(pod) {
 			groups[owner].Disrupted++
 		}
 	}
-	for owner, g := range groups {
-		g.Evictions, g.Resizes = r.backOffs.Of(remembered.RefusedTo{Owner: owner}, r.now)
-	}
+	r.memory.RecallGroups(groups, r.now)
 	return groups
 }
 
@@ -104,88 +135,36 @@ func (u *Updater) contain(log logr.Logger, consequence string, about ...any) {
 	}
 }
 
-// decideAll decides on each pod of a VPA as if it were the only one, and sorts the pods.
-func (r *run) decideAll(w *workload, limits *facts.LimitRanges, groups map[target.Key]*facts.Group, log logr.Logger) []*candidate {
-	list := make([]*candidate, 0, len(w.pods))
-	var alike podupdate.Alike
-	for _, pod := range w.pods {
-		c := r.assess(w, pod, limits, &alike, nil, log)
-		c.group = groups[c.Owner]
-		r.decide(w, c)
-		list = append(list, c)
-	}
-	slices.SortStableFunc(list, func(a, b *candidate) int { return podupdate.Compare(a.Pod, b.Pod) })
-	return list
-}
-
-// assess finds out what the rules want for a pod, with all that is remembered of it.
-func (r *run) assess(w *workload, pod *corev1.Pod, limits *facts.LimitRanges, alike *podupdate.Alike, trace *engine.Trace, log logr.Logger) *candidate {
-	resize, _ := r.resizes.At(pod, r.now)
-	c := &candidate{ofVPA: log, request: podupdate.Request{
-		Pod: pod, VPA: w.vpa, Limits: limits, Now: r.now, NoAdmission: r.noAdmission, Infeasible: r.infeasible.Tried(pod.UID), Other: w.others[pod.UID],
-		ResizeSeen: resize.Since, Replaced: resize.Replaced, ReplacedAt: resize.ReplacedAt,
-	}}
-	var failed []*engine.RuleError
-	c.Pod, failed = alike.Assess(w.rules.Plan, c.request, trace)
-	if len(failed) > 0 {
-		policy.Report(c.log(), "values unchanged", failed...)
-	}
-	c.Evictions, c.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: pod.UID}, r.now)
-	if r.sent.Unseen(pod, r.now) { // the cached pod is from before the resize
-		c.Resize = facts.Resize{Status: facts.ResizeSent}
-	}
-	return c
-}
-
-// decideAgain asks the rules about a pod once more if its group has changed since.
-func (r *run) decideAgain(w *workload, c *candidate) {
-	if *c.group != c.asked {
-		r.decide(w, c)
-	}
-}
-
-// decide asks the rules about a pod.
-func (r *run) decide(w *workload, c *candidate) {
-	c.asked = *c.group
-	c.verdict = c.Decide(w.rules.Plan, c.asked, nil)
-	if c.verdict.Err != nil {
-		policy.Report(c.log(), "pod skipped", c.verdict.Err)
-	}
-	if c.ofVPA.V(5).Enabled() {
-		c.log().V(5).Info("decided", "do", c.verdict.Do, "rule", c.verdict.Rule, "reason", c.verdict.Reason)
-	}
-}
-
 // reportHeld finds the groups whose evictions are paused because replacement pods kept their old
 // resources or were not created, and reports one in an event and in a condition of the VPA until the
 // pause is over.
-func (r *run) reportHeld(ctx context.Context, w *workload, groups map[target.Key]*facts.Group, list []*candidate, log logr.Logger) {
+func (r *run) reportHeld(ctx context.Context, w *workload, groups map[target.Key]*facts.Group, list []*podupdate.Candidate, log logr.Logger) {
 	wanted := map[target.Key]bool{} // groups with pods that still need an update
 	for _, c := range list {
-		notCreated := c.group.CreateRefused != "" || c.group.Unreplaced > 0
-		if c.group.Unchanged == 0 && !notCreated {
+		notCreated := c.Group.CreateRefused != "" || c.Group.Unreplaced > 0
+		if c.Group.Unchanged == 0 && !notCreated {
 			continue
 		}
-		wanted[c.Owner] = wanted[c.Owner] || c.verdict.Do != facts.DoSkip
-		if !podupdate.Acts(c.verdict.Do) && r.breaker.Held(c.Owner) == "" {
-			without := *c.group
+		wanted[c.Owner] = wanted[c.Owner] || c.Verdict.Do != facts.DoSkip
+		if !podupdate.Acts(c.Verdict.Do) && r.memory.Breaker.Held(c.Owner) == "" {
+			without := *c.Group
 			without.Unchanged, without.CreateRefused, without.Unreplaced = 0, "", 0
-			if other := c.Decide(w.rules.Plan, without, nil); other.Do == facts.DoEvict || notCreated && other.Rule != c.verdict.Rule {
-				r.breaker.Hold(c.Owner, c.verdict.Rule)
+			if other := c.Pod.Decide(w.rules.Plan, without, nil); other.Do == facts.DoEvict || notCreated && other.Rule != c.Verdict.Rule {
+				r.memory.Breaker.Hold(c.Owner, c.Verdict.Rule)
 			}
 		}
 	}
 	rule, paused := "", facts.Group{}
 	for _, owner := range slices.SortedFunc(maps.Keys(groups), func(a, b target.Key) int { return strings.Compare(a.String(), b.String()) }) {
 		if !wanted[owner] {
-			r.breaker.Hold(owner, "")
-		} else if held := r.breaker.Held(owner); rule == "" {
+			r.memory.Breaker.Hold(owner, "")
+		} else if held := r.memory.Breaker.Held(owner); rule == "" {
 			rule, paused = held, *groups[owner]
 		}
 	}
 	message := noEffect(w.vpa, paused, r.now)
-	if at := slices.IndexFunc(list, func(c *candidate) bool { return len(c.Change.Overlays) > 0 }); rule == "" && at >= 0 {
-		rule, message = list[at].verdict.Rule, overlaysInvalid(w.vpa, list[at])
+	if at := slices.IndexFunc(list, func(c *podupdate.Candidate) bool { return len(c.Change.Overlays) > 0 }); rule == "" && at >= 0 {
+		rule, message = list[at].Verdict.Rule, overlaysInvalid(w.vpa, list[at])
 	}
 	r.reportNoEffect(ctx, w.vpa, rule, message, log)
 }
