@@ -101,10 +101,9 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 		const outcomes = `celvpa_recommender_oom_samples_total{outcome="%s"}`
 		r.becomes(t, fmt.Sprintf(outcomes, "accepted"), 3)
 		r.becomes(t, fmt.Sprintf(outcomes, "disabled"), 1)
-		r.cycles(t, 1)
 		wants := map[string]int64{"default": targetFor(1200 << 20), "ratio": targetFor(1500 << 20), "neutral": least, "evicted": targetFor(1200 << 20)}
-		for name, want := range wants {
-			require.Equal(t, want, bytesOf(targets(t, ns, name, 1)["app"]), name)
+		for name, want := range wants { // on a busy machine a status is written some cycles later
+			hang.Eventually(t, "the OOM kill to count for "+name, func(ctx context.Context) (bool, error) { return memoryTarget(ctx, ns, name) == want, nil })
 		}
 		require.NotEqual(t, targetFor(1200<<20), targetFor(1500<<20))
 		r.rests(t, 2) // nothing is written without need
