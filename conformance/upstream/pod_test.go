@@ -133,6 +133,24 @@ func TestEveryDifferenceOfPodsHasAnExample(t *testing.T) {
 	}
 }
 
+// TestPodsThatDifferedOnce are regressions: a difference of the table explains each.
+func TestPodsThatDifferedOnce(t *testing.T) {
+	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
+	for name, text := range map[string]string{
+		"a maximum below what a LimitRange demands of the pod, beside a boost": `{gates: {CPUStartupBoost: true}, object: {pod: {spec: {containers: [{name: a, resources: {limits: {cpu: 50m}}}]}},
+limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, min: {cpu: 150m}}]}}],
+vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: "*", maxAllowed: {cpu: 100m}, startupBoost: {cpu: {type: Quantity, quantity: 1500m}}}]}},
+status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 2}}]}}}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := readCase(t, text)
+			_, unexplained, err := judgePod(c, nil)
+			require.NoError(t, err)
+			require.Empty(t, unexplained, describePod(c))
+		})
+	}
+}
+
 // FuzzPodAdmission is the same test for any seed and kind.
 func FuzzPodAdmission(f *testing.F) {
 	names := slices.Sorted(maps.Keys(podKinds))

@@ -72,6 +72,8 @@ vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}}}}`,
 		why:  "With less than the minimum the pod could not be created again without its boost, so the minimum holds, and is what the boost multiplies. Upstream multiplies maxAllowed.",
 		example: `{gates: {CPUStartupBoost: true}, object: {pod: {spec: {containers: [{name: c, resources: {limits: {cpu: 500m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, min: {cpu: 600m}}]}}],
 vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: c, maxAllowed: {cpu: 400m}}]}, startupBoost: {cpu: {type: Factor, factor: 2}}}, status: {recommendation: {containerRecommendations: [{containerName: c, target: {cpu: 90m}}]}}}}}`,
-		even: func(r *podResult, input map[string]any) bool { return r.Gates.CPUStartupBoost && raiseMaximums(input) },
+		even: func(r *podResult, input map[string]any) bool {
+			return r.Gates.CPUStartupBoost && r.raiseMaximums(input)
+		},
 	},
 }

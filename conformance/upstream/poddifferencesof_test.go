@@ -22,12 +22,16 @@ func (r *podResult) hasDefaultCPU() bool {
 	return false
 }
 
-// raiseMaximums raises maxAllowed.cpu of container policies to the highest minimum that LimitRanges have for containers. It reports
-// whether one was below.
-func raiseMaximums(input map[string]any) (raised bool) {
+// raiseMaximums raises maxAllowed.cpu of container policies to the highest minimum that LimitRanges have for containers, or for the
+// pod if it has but one. It reports whether one was below.
+func (r *podResult) raiseMaximums(input map[string]any) (raised bool) {
 	var least resource.Quantity
 	list, _ := input["limitRanges"].([]any)
-	for _, item := range itemsOf(list, "Container") {
+	items := itemsOf(list, "Container")
+	if len(r.In.Pod.Spec.Containers) == 1 {
+		items = append(items, itemsOf(list, "Pod")...)
+	}
+	for _, item := range items {
 		if q, ok := quantityAt(item, "min.cpu"); ok && q.Cmp(least) > 0 {
 			least = q
 		}

@@ -258,6 +258,12 @@ events:
 - {at: 2h, do: memory, name: p, container: app, amount: 1000000000}
 - {at: 2h, do: oom, name: p, container: app, amount: 1000000000, later: -1h}
 - {at: 2h, do: oom, name: p, container: app, amount: 1000000000, later: -5m}`,
+		"a sample of 0 bytes in the second of an OOM is not that OOM again": `
+events:
+- {at: 0s, do: vpa, name: v, selector: app=a}
+- {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}
+- {at: 1m, do: oom, name: p, container: app, amount: 1000000000}
+- {at: 1m, do: memory, name: p, container: app, amount: 0}`,
 		"a sample that is refused begins no history": `
 perVPA: true
 events:

@@ -17,6 +17,7 @@ type container struct {
 	oomPeak          int64 // of the current window, of an OOM
 	windowEnd        time.Time
 	counted          bool // the histogram has the peak of the current window, which may be 0
+	onlyOOM          bool // at lastMemorySample there was an OOM and no sample
 	ooms             *judgedOOMs
 	resumed          bool         // from a checkpoint
 	early            *earlySample // nil = none
@@ -60,7 +61,7 @@ func (c *container) judgeSample(s Sample) Taken {
 		return Negative
 	case s.Resource == CPU && !s.At.After(c.lastCPUSample),
 		s.Resource == Memory && s.At.Before(c.lastMemorySample),
-		s.Resource == Memory && s.At.Equal(c.lastMemorySample) && (s.Amount == c.lastMemory || c.lastMemory < 0):
+		s.Resource == Memory && s.At.Equal(c.lastMemorySample) && !c.onlyOOM && (s.Amount == c.lastMemory || c.lastMemory < 0):
 		return Old
 	}
 	return Accepted
@@ -75,6 +76,7 @@ func (c *container) addCPU(milli int64, at time.Time) {
 // addMemory adds a sample that is accepted: it keeps the peak of the current window in the histogram,
 // stamped with the window's end (UPSTREAM.md §2.9). changed reports whether the histogram did.
 func (c *container) addMemory(bytes int64, at time.Time, oom bool) (changed bool) {
+	c.onlyOOM = oom && (c.onlyOOM || !at.Equal(c.lastMemorySample))
 	changed = c.addPeak(bytes, at, oom)
 	if !oom {
 		c.lastMemory = bytes

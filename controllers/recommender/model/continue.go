@@ -112,7 +112,7 @@ func (c *container) resume(e *resumed, restored *Aggregate) {
 	}
 	c.memoryPeak, c.oomPeak = max(c.memoryPeak, e.memoryPeak), max(c.oomPeak, e.oomPeak)
 	if e.memory.After(c.lastMemorySample) {
-		c.lastMemorySample, c.lastMemory = e.memory, -1
+		c.lastMemorySample, c.lastMemory, c.onlyOOM = e.memory, -1, false
 	}
 	c.windowEnd, c.counted = e.windowEnd, c.counted || e.counted
 	if c.counted {
