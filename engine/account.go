@@ -1,12 +1,24 @@
 package engine
 
-import "github.com/celvpa/celvpa/engine/internal/closure"
+import (
+	"fmt"
+
+	"github.com/celvpa/celvpa/engine/internal/closure"
+)
 
 // Payer is who pays for what code takes of a run: a rule set, or an overlay for what it put there. Each may take as much as
 // lang.MaxRunSteps and lang.MaxRunBytes, so that none leaves too little to another.
 type Payer struct {
 	RuleSet string
 	Overlay string // empty = none
+}
+
+// String names what is left out of a run when the payer has taken too much of it.
+func (p Payer) String() string {
+	if p.Overlay != "" {
+		return fmt.Sprintf("what RuleOverlay %s put into rule set %s", p.Overlay, p.RuleSet)
+	}
+	return "rule set " + p.RuleSet
 }
 
 // account is what a payer's code has taken in a run.

@@ -46,8 +46,8 @@ func TestRunIsBoundedForAnyFacts(t *testing.T) {
 		{"a list of lists", rule("v: \"[is, is, is]\"", "now.i: size(v)"), "set now.i: the list would have more than 8388608 bytes"},
 		{"a stored string", rule("", "now.s: t"), "set now.s: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
 		{"a stored list", rule("", "now.l: \"is.map(k, 'x')\""), "set now.l: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
-		{"nested loops", rule("", "now.i: \"sum(is.map(a, size(is.map(b, b))))\""), "set now.i: the rules (built more than 33554432 bytes of texts and lists|took more than 10000000 steps) in one run"},
-		{"nested loops without a list", rule("", "now.i: \"is.exists(a, is.all(b, b > 0) ? a > 1 : false) ? 1 : 2\""), "set now.i: the rules took more than 10000000 steps in one run"},
+		{"nested loops", rule("", "now.i: \"sum(is.map(a, size(is.map(b, b))))\""), "set now.i: the rules (built more than 33554432 bytes of texts and lists|took more than 10000000 steps) in one run; rule set \\S+ is left out for the rest of it"},
+		{"nested loops without a list", rule("", "now.i: \"is.exists(a, is.all(b, b > 0) ? a > 1 : false) ? 1 : 2\""), "set now.i: the rules took more than 10000000 steps in one run; rule set \\S+ is left out for the rest of it"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

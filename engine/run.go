@@ -244,10 +244,12 @@ func (f *run) addNote(text string) {
 // failRule records the failure of the expression just run.
 func (f *run) failRule(at *origin, source int32, doing string) {
 	err := fmt.Errorf("%s: %w", doing, f.Failure())
-	e := &RuleError{Path: at.path(), At: at.pos, Err: err}
+	e := &RuleError{Path: at.path(), At: at.pos}
 	if closure.IsTooMuch(err) {
 		f.accounts[at.payer].over, e.Slow = true, &Payer{at.set.RuleSet.Name.Value, at.overlay}
+		err = fmt.Errorf("%w; %s is left out for the rest of it", err, e.Slow)
 	}
+	e.Err = err
 	if f.item != nil {
 		e.Item = f.item.Label
 	}

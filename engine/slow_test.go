@@ -39,10 +39,14 @@ func TestSlowRulesOfAnOverlayAreLeftOutAndTheOthersRun(t *testing.T) {
 			f := order(100, 1000)
 			f.Set("customer", customerSchema.New().Put("tags", lang.ListFrom(slices.Repeat([]string{"new"}, tt.tags))))
 			var left []engine.Payer
-			for _, e := range chosen.Plan.RunStages("order.adjust", f, nil) {
+			trace := &engine.Trace{}
+			for _, e := range chosen.Plan.RunStages("order.adjust", f, trace) {
 				require.NotNil(t, e.Slow, e)
 				require.Equal(t, "markup/slow/every", e.Path)
 				left = append(left, *e.Slow)
+				require.True(t, slices.ContainsFunc(trace.Steps(), func(s engine.Step) bool {
+					return strings.Contains(s.Error, "steps in one run; what RuleOverlay slow put into rule set markup is left out for the rest of it")
+				}), "explanations say so")
 			}
 			require.Equal(t, tt.slow, left, "once in a run, not for each line")
 			for i, want := range []int64{110, 500} {

@@ -225,14 +225,7 @@ func (e *RuleError) Error() string {
 	if e.Item != "" {
 		on = " for " + e.Item
 	}
-	text := fmt.Sprintf("rule %s (%s) failed%s: %v", e.Path, e.At, on, e.Err)
-	switch {
-	case e.Slow == nil:
-		return text
-	case e.Slow.Overlay != "":
-		return text + fmt.Sprintf("; what RuleOverlay %s put into rule set %s is left out for the rest of it", e.Slow.Overlay, e.Slow.RuleSet)
-	}
-	return text + fmt.Sprintf("; rule set %s is left out for the rest of it", e.Slow.RuleSet)
+	return fmt.Sprintf("rule %s (%s) failed%s: %v", e.Path, e.At, on, e.Err)
 }
 
 // Unwrap returns the cause.

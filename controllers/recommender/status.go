@@ -1,6 +1,7 @@
 package recommender
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -128,7 +129,11 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 func failedMessage(failed []*engine.RuleError) string {
 	names := map[string]bool{}
 	for _, e := range failed {
-		names[e.Path] = true
+		name := e.Path
+		if e.Slow != nil {
+			name += fmt.Sprintf(" (too slow: %s is left out)", e.Slow)
+		}
+		names[name] = true
 	}
 	return "rules failed, and what they would have set is as before: " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
