@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -128,6 +129,9 @@ type renewal struct {
 // forgetHolder is how long the renewal of a replica is remembered that may be gone.
 const forgetHolder = time.Hour
 
+// maxHolder is how much is kept of the name of a holder, in bytes: a host's name and more.
+const maxHolder = 300
+
 // Alive returns nil when the lease was created or renewed within the timeout, otherwise what is
 // wrong. The first time there is only the lease's own time to go by.
 func (c *Checker) Alive(ctx context.Context) error {
@@ -161,6 +165,7 @@ func (c *Checker) note(lease *coordinationv1.Lease, now time.Time) {
 		return
 	}
 	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	holder = strings.Clone(holder[:min(len(holder), maxHolder)])
 	c.change = now.Add(seen.renewed.Sub(now)) // with the monotonic reading of now: this clock may be stepped
 	if before, known := c.holders[holder]; known {
 		c.change = before.read.Add(seen.renewed.Sub(before.renewed)) // as much later as its own clock says

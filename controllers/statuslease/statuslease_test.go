@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -190,4 +193,38 @@ func TestAWebhookThatNoAPIServerReachesIsNotAlive(t *testing.T) {
 	unreached = nil
 	require.NoError(t, minute())
 	require.Len(t, logged, 2)
+}
+
+// TestAForgedLeaseLastsNoLongerThanTheTimeout whatever somebody who may write leases puts there once, and takes little memory.
+func TestAForgedLeaseLastsNoLongerThanTheTimeout(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	key := client.ObjectKey{Namespace: "kube-system", Name: "vpa-admission-controller"}
+	for name, forged := range map[string]coordinationv1.LeaseSpec{
+		"nothing":              {},
+		"a time of no clock":   {RenewTime: &metav1.MicroTime{Time: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}},
+		"a time of long ago":   {RenewTime: &metav1.MicroTime{Time: time.Unix(0, 0)}},
+		"a long lease":         {RenewTime: &metav1.MicroTime{Time: noon}, LeaseDurationSeconds: ptr.To(int32(1 << 30))},
+		"an enormous holder":   {RenewTime: &metav1.MicroTime{Time: noon}, HolderIdentity: ptr.To(strings.Repeat("x", 1<<20))},
+		"the holder of before": {RenewTime: &metav1.MicroTime{Time: noon.AddDate(1, 0, 0)}, HolderIdentity: ptr.To("me")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clk, api := testclock.NewFakeClock(noon), fake.NewClientBuilder().Build()
+			renewer := &Renewer{Client: api, Key: key, Holder: "me", Interval: 10 * time.Second, Clock: clk, Log: logr.Discard()}
+			checker := &Checker{Client: api, Key: key, Timeout: time.Minute, Clock: clk}
+			require.NoError(t, renewer.renew(t.Context()))
+			require.NoError(t, checker.Alive(t.Context()))
+			var lease coordinationv1.Lease
+			require.NoError(t, api.Get(t.Context(), key, &lease))
+			lease.Spec = forged
+			require.NoError(t, api.Update(t.Context(), &lease))
+			_ = checker.Alive(t.Context()) // for a while it may look alive
+			clk.Step(time.Minute)
+			require.Error(t, checker.Alive(t.Context()))
+			for holder := range checker.holders {
+				require.LessOrEqual(t, len(holder), maxHolder)
+			}
+			require.NoError(t, renewer.renew(t.Context()))
+			require.NoError(t, checker.Alive(t.Context()), "the real one counts again at once")
+		})
+	}
 }
