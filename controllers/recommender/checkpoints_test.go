@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // TestCheckpointsThatAreWrittenDoNotStayInMemory: each kept its status, of 2 to 19 KB, until the next.
@@ -108,4 +110,34 @@ func TestCheckpointsOfContainersThatEndedAreForgotten(t *testing.T) {
 
 	w.cpu(w.pod("p", "old"), "old", 100, later)
 	require.True(t, v.outdated("old", start.Add(later)), "one that comes back is written")
+}
+
+// TestThousandsOfForgedCheckpointsDisturbNobody: a tenant writes checkpoints of its own VPA for containers that no pod has, and of VPAs
+// that do not exist.
+func TestThousandsOfForgedCheckpointsDisturbNobody(t *testing.T) {
+	const forged = 1000
+	objects := append(workload("a", "app"), checkpointOf("a", "app", 1000))
+	for _, o := range append(workload("tenant", "app"), checkpointOf("tenant", "app", 1000)) {
+		o.SetNamespace("tenant")
+		objects = append(objects, o)
+	}
+	for i := range forged {
+		for _, vpa := range []string{"tenant", fmt.Sprint("none-", i)} {
+			one := checkpointOf(vpa, fmt.Sprint("c", i), 1000)
+			one.Namespace = "tenant"
+			objects = append(objects, one)
+		}
+	}
+	c := newCluster(t, objects...)
+	c.Checkpoints.Interval = time.Nanosecond
+	c.cycle("a app")
+	require.Len(t, c.vpa("a").Status.Recommendation.ContainerRecommendations, 1)
+	v := &vpav1.VerticalPodAutoscaler{}
+	require.NoError(t, c.api.Get(t.Context(), client.ObjectKey{Namespace: "tenant", Name: "tenant"}, v))
+	require.Len(t, v.Status.Recommendation.ContainerRecommendations, 1, "of the container that there is")
+	c.cycle("a app")
+	require.Equal(t, map[string]int{"a-app": 1002, "tenant-app": 1000}, c.checkpoints(), "the others are deleted")
+	for _, w := range c.Workloads() {
+		require.Equal(t, []string{"app"}, w.model.Containers(), w.VPA.Name)
+	}
 }
