@@ -13,7 +13,12 @@ const (
 	// until the stage ends.
 	MaxKept = 2 * MaxBytes
 	// MaxPointSteps and MaxPointBytes bound the estimate of one run of all rules at a point, whose lists
-	// are longer than those of any real pod. The shipped rules take less than a tenth.
+	// are longer than those of any real pod: MaxItems items, each with a list of MaxListSize entries. The
+	// shipped rules are estimated at up to 26M steps and 29 MB (pod.recommend). An ordinary overlay with
+	// one loop inside another in a stage with each, such as
+	// rs.filter(c, qs.filter(d, d.b).exists(d, d.i > 0)), comes to 126M to 351M steps and up to 803 MB, so
+	// lower bounds refuse it. They only keep out what no pod can run: what a run really takes is bounded by
+	// MaxRunSteps and MaxRunBytes.
 	MaxPointSteps = 40 * MaxCost
 	MaxPointBytes = 32 * MaxBytes
 	// MaxRunSteps and MaxRunBytes bound what a rule set really takes in one run at a point, and what an
