@@ -141,6 +141,9 @@ func TestPodsThatDifferedOnce(t *testing.T) {
 limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, min: {cpu: 150m}}]}}],
 vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: "*", maxAllowed: {cpu: 100m}, startupBoost: {cpu: {type: Quantity, quantity: 1500m}}}]}},
 status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 2}}]}}}}}`,
+		"a boost beside a container that has nothing, as its recommendation is above the ceiling": `{gates: {CPUStartupBoost: true}, object: {pod: {spec: {containers: [{name: b}, {name: d}]}},
+limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, min: {cpu: 600m}}]}}],
+vpa: {spec: {startupBoost: {cpu: {type: Quantity, quantity: 100m}}}, status: {recommendation: {containerRecommendations: [{containerName: b, target: {cpu: "1e10"}}, {containerName: d, target: {cpu: 4m}}]}}}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := readCase(t, text)

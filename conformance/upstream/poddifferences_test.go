@@ -206,7 +206,8 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 			return r.concerns(d, func(name corev1.ResourceName) bool {
 				return slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
 					known := recommendedFor(r.VPA, c.Name)
-					if known == nil || c.Name != r.In.Pod.Spec.Containers[d.Index].Name && !r.In.limited(corev1.LimitTypePod) && r.In.Pod.Spec.Resources == nil {
+					if known == nil || c.Name != r.In.Pod.Spec.Containers[d.Index].Name && !r.In.limited(corev1.LimitTypePod) && r.In.Pod.Spec.Resources == nil &&
+						(r.boostOf(d) == nil || !r.In.limited(corev1.LimitTypeContainer)) { // the pod would be refused for a container without a request
 						return false
 					}
 					return aboveCeiling(name, known.Target[name])
