@@ -70,6 +70,9 @@ func TestTotalsAreSharedInProportion(t *testing.T) {
 			items:   []Item{{Want: 10, Now: 100, Line: even}, {Want: 200, Now: 100, Line: &Line{Num: 4, Den: 1}}},
 			totals:  []Bound{least(150, 0), of(Follower, most(500, 0))},
 			amounts: []int64{35, 115}},
+		"and only those that a total asks to": {
+			items:  []Item{{Want: 0, Now: 512, Line: even}, {Want: 200, Now: 0}},
+			totals: []Bound{least(100, 0), of(Follower, least(100, 0))}, amounts: []int64{100, 200}},
 		"nothing fits": {items: []Item{{Want: 10, Bounds: []Bound{least(10, 1)}}, {Want: 10, Bounds: []Bound{least(10, 1)}}}, totals: []Bound{most(15, 0)},
 			amounts: []int64{10, 10}, fails: true},
 		"less than nothing is left": {items: []Item{{Want: 10}}, totals: []Bound{most(-1, 0)}, amounts: []int64{10}, fails: true},

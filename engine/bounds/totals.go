@@ -211,7 +211,8 @@ func (s *state) meet(t Bound) {
 // parts is how finely the way from what is wanted to what is now is divided.
 const parts = 1 << 20
 
-// towardsNow goes from what the items alone would get as far towards what they have now as needed.
+// towardsNow goes from what the items alone would get as far towards what they have now as needed: all by the same part of their
+// way, but those that no total asks to.
 func (s *state) towardsNow(violated int) bool {
 	from := clone(s.at)
 	move := func(part int64) bool {
@@ -238,7 +239,13 @@ func (s *state) towardsNow(violated int) bool {
 			low = middle
 		}
 	}
-	return move(high)
+	move(high)
+	for i, moved := range s.at { // those whose step no total asks for take it back
+		if s.at[i] = from[i]; s.violated() != none {
+			s.at[i] = moved
+		}
+	}
+	return true
 }
 
 // giveUpLines keeps amounts near to what is wanted and brings followers nearer to them than their lines do: each gives up the same
