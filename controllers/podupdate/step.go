@@ -16,8 +16,8 @@ import (
 // comes first, what is decided again once others have changed, and what follows from the answer of the
 // API server. The updater, `celvpa plan`, explanations and backtests differ in their Actuators.
 type Step struct {
-	VPA  *vpav1.VerticalPodAutoscaler
-	Plan *engine.Plan
+	VPA    *vpav1.VerticalPodAutoscaler
+	Plan   *engine.Plan
 	Memory *Memory   // of earlier cycles; nil = there were none
 	Dry    bool      // the Actuator carries nothing out, so nothing is added to Memory
 	Now    time.Time // the start of the cycle

@@ -99,6 +99,7 @@ func (a *actuator) Resize(c *podupdate.Candidate, change facts.PodChange) podupd
 			a.postpone(c, postponedByDeadline)
 		case !actuation.Declined(err):
 			answer.Outcome = podupdate.Unknown
+			a.unmarked.Remember(pod.UID, mark{vpa: a.vpa.Name, change: change, unsure: true})
 		}
 	case facts.RefusedConflict:
 	default:

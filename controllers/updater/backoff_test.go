@@ -14,8 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/updater/counters"
 	"github.com/celvpa/celvpa/controllers/podupdate/remembered"
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -233,6 +233,7 @@ func TestUnansweredCallCountsUntilTheCacheShowsItsOutcome(t *testing.T) {
 			w.clock.Step(20 * time.Second)
 			require.Empty(t, w.cycle(), "web-01 may be away, and then web-02 is the only one")
 			require.True(t, w.Busy(w.podNamed("web-01")))
+			require.NotContains(t, w.podNamed("web-01").Annotations, "vpaInPlaceUpdated", "it does not show a resize")
 			w.clock.Step(40 * time.Second)
 			require.Equal(t, []string{ask + " web-01"}, w.cycle(), "it was not carried out")
 		})
@@ -249,6 +250,7 @@ func TestUnansweredCallCountsUntilTheCacheShowsItsOutcome(t *testing.T) {
 		require.NoError(t, w.WithWatch.Update(t.Context(), pod))
 		w.clock.Step(20 * time.Second)
 		require.Equal(t, []string{"resize web-02"}, w.cycle())
+		require.Equal(t, "true", w.podNamed("web-01").Annotations["vpaInPlaceUpdated"], "once it shows the resize, it is marked")
 	})
 	t.Run("an API server that is not there carries nothing out", func(t *testing.T) {
 		w := newWorld(t, nil)

@@ -33,6 +33,7 @@ const (
 type mark struct {
 	vpa    string // its name
 	change facts.PodChange
+	unsure bool      // the resize was not answered: it is marked once the pod shows that it was carried out
 	times  int       // failures in a row
 	retry  time.Time // due from then on
 }
@@ -80,7 +81,8 @@ func (r *run) markAgain(ctx context.Context, pods []*corev1.Pod) {
 // for all, the next cycle begins with those that were left out.
 func (r *run) unmarkedPods(pods []*corev1.Pod) (due []unmarkedPod) {
 	for _, pod := range pods {
-		if m, missing := r.unmarked.Recall(pod.UID); missing && !r.now.Before(m.retry) {
+		m, missing := r.unmarked.Recall(pod.UID)
+		if missing && !r.now.Before(m.retry) && !(m.unsure && len(facts.Alterations(pod, m.change)) > 0) {
 			due = append(due, unmarkedPod{Pod: pod, mark: m})
 		}
 	}
