@@ -164,7 +164,8 @@ func updateByCelvpa(in updateInput, g gates, leave map[string]bool) (out updateA
 	}
 	resolver := &target.Resolver{Client: ownerReader{in: &in}}
 	groups := podupdate.Groups(context.Background(), resolver, in.Pods, updateNow, func(target.Key, error) {})
-	var pods []*podupdate.Pod
+	step := &podupdate.Step{VPA: v, Plan: plan, Dry: true, Now: updateNow, Actuator: carriesOut{&in, &out}}
+	var pods []*podupdate.Candidate
 	for _, pod := range in.Pods {
 		request := podupdate.Request{Pod: pod, VPA: v, Now: updateNow}
 		if seen, ok := in.Noticed[pod.Name]; ok && (seen.UID == "" || seen.UID == pod.UID) {
@@ -176,7 +177,8 @@ func updateByCelvpa(in updateInput, g gates, leave map[string]bool) (out updateA
 		if in.NoAdmission {
 			request.NoAdmission = "the lease is old"
 		}
-		one, failed := podupdate.Assess(plan, request, nil)
+		owner, _ := target.DirectOwner(pod)
+		one, failed := step.Candidate(request, groups[owner], nil)
 		for _, e := range failed {
 			err = errors.Join(err, e)
 		}
@@ -184,26 +186,28 @@ func updateByCelvpa(in updateInput, g gates, leave map[string]bool) (out updateA
 	}
 	podupdate.Sort(pods)
 	for _, one := range pods {
-		if leave[one.Pod.Name] {
+		name := one.Request.Pod.Name
+		if leave[name] {
 			continue
 		}
-		verdict := one.Decide(plan, *groups[one.Owner], nil)
-		row := rowOf(verdict.Rule)
-		s := standing{Outside: one.Priority.OutsideRecommendedRange, ScaleUp: one.Priority.ScaleUp, Diff: one.Priority.ResourceDiff, Rule: verdict.Rule,
+		step.Decide(one)
+		rule := one.Verdict.Rule
+		row := rowOf(rule)
+		s := standing{Outside: one.Priority.OutsideRecommendedRange, ScaleUp: one.Priority.ScaleUp, Diff: one.Priority.ResourceDiff, Rule: rule,
 			Unranked: slices.Contains(notJudged, row), Eligible: !slices.Contains(notEligible, row) && !slices.Contains(notJudged, row)}
 		if s.Eligible {
-			out.Order = append(out.Order, one.Pod.Name)
+			out.Order = append(out.Order, name)
 		}
-		err = errors.Join(err, asError(verdict))
-		if refusal := in.Refusals[one.Pod.Name]; refusal != "" && verdict.Do == facts.DoInPlace {
-			out.Done = append(out.Done, doneTry+one.Pod.Name)
-			one.Attempt.Refused, one.Attempt.Message = facts.Refusal(refusal), refusalOf(refusal).Error()
-			verdict = one.Decide(plan, *groups[one.Owner], nil)
-			s.Rule += ", " + verdict.Rule
-			err = errors.Join(err, asError(verdict))
+		err = errors.Join(err, asError(one.Verdict))
+		step.Take(one)
+		if one.Attempt.Refused != "" {
+			s.Rule += ", " + one.Verdict.Rule
+			err = errors.Join(err, asError(one.Verdict))
 		}
-		out.Pods[one.Pod.Name] = s
-		out.carryOut(one, verdict, groups[one.Owner])
+		if one.Verdict.Do == facts.DoRememberInfeasible {
+			out.Done = append(out.Done, doneRemember+name)
+		}
+		out.Pods[name] = s
 	}
 	return out, err
 }
@@ -218,25 +222,31 @@ func asError(verdict engine.Verdict) error {
 // rowOf is the name of a row without its rule set.
 func rowOf(rule string) string { return rule[strings.LastIndexByte(rule, '/')+1:] }
 
-func (a *updateAnswer) carryOut(pod *podupdate.Pod, verdict engine.Verdict, group *facts.Group) {
-	switch verdict.Do {
-	case facts.DoEvict:
-		a.Done = append(a.Done, doneEvict+pod.Pod.Name)
-	case facts.DoInPlace:
-		a.Done = append(a.Done, doneResize+pod.Pod.Name)
-		after := podAnswer{Patch: mustJSON(podpatch.Resources(pod.Pod, pod.Change))}
-		after.apply(pod.Pod.DeepCopy())
-		a.Resized[pod.Pod.Name] = after.Pod
-		if after.Failed != "" {
-			a.Panicked = after.Failed
-		}
-	case facts.DoRememberInfeasible:
-		a.Done = append(a.Done, doneRemember+pod.Pod.Name)
-		return
-	default:
-		return
+// carriesOut records what celvpa does with the pods of a case.
+type carriesOut struct {
+	in  *updateInput
+	out *updateAnswer
+}
+
+// Evict implements podupdate.Actuator.
+func (c carriesOut) Evict(one *podupdate.Candidate) podupdate.Answer {
+	c.out.Done = append(c.out.Done, doneEvict+one.Request.Pod.Name)
+	return podupdate.Answer{}
+}
+
+// Resize implements podupdate.Actuator.
+func (c carriesOut) Resize(one *podupdate.Candidate, change facts.PodChange) podupdate.Answer {
+	pod := one.Request.Pod
+	if refusal := c.in.Refusals[pod.Name]; refusal != "" {
+		c.out.Done = append(c.out.Done, doneTry+pod.Name)
+		return podupdate.Answer{Outcome: podupdate.Declined, Refused: facts.Refusal(refusal), Message: refusalOf(refusal).Error()}
 	}
-	if verdict.Do == facts.DoInPlace || pod.Pod.Status.Phase != corev1.PodPending {
-		group.Disrupted++
+	c.out.Done = append(c.out.Done, doneResize+pod.Name)
+	after := podAnswer{Patch: mustJSON(podpatch.Resources(pod, change))}
+	after.apply(pod.DeepCopy())
+	c.out.Resized[pod.Name] = after.Pod
+	if after.Failed != "" {
+		c.out.Panicked = after.Failed
 	}
+	return podupdate.Answer{}
 }
