@@ -43,7 +43,7 @@ run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; C
 	  $(if $(RULES_DIR),-rules-dir $(RULES_DIR)) $(if $(WEBHOOK_ADDRESS),-webhook-address $(WEBHOOK_ADDRESS))
 
 # Modules beside the root, and the arguments that leave out of their tests what needs a lab.
-MODULES := conformance/lab conformance/bench conformance/upstream conformance/sarif conformance/monitoring release conformance/chart conformance/node conformance/browser
+MODULES := conformance/lab conformance/bench conformance/upstream conformance/monitoring release conformance/chart conformance/node conformance/browser
 SHORT := conformance/monitoring conformance/chart conformance/node
 TEST_MODULES := $(filter-out conformance/browser,$(MODULES))
 # A target for each: test-unit is the root's, test-unit-lab that of conformance/lab.

@@ -17,7 +17,7 @@ func TestShellsCompleteValues(t *testing.T) {
 	write(t, dir, "overlay.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec: {change: [{params: {estimate.marginFraction: 0.2}}]}\n")
 	config := write(t, dir, "kubeconfig", "apiVersion: v1\nkind: Config\ncontexts: [{name: prod, context: {cluster: a}}, {name: dev, context: {cluster: a}}]\n")
 	for args, want := range map[string][]string{
-		"validate -o ":                                                      {"github", "json", "junit", "sarif", "table", "yaml"},
+		"validate -o ":                                                      {"github", "json", "junit", "table", "yaml"},
 		"plan --output w":                                                   {"wide"},
 		"plan --pipeline ":                                                  {"default@1.0.0"},
 		"plan --feature-gates InPlace=true,Mem":                             {"InPlace=true,MemoryPerCPURatio=true"},

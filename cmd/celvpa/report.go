@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/celvpa/celvpa/engine/source"
+	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // report is a result in the form that CI systems read: what was checked, and what was found.
@@ -34,13 +35,22 @@ type finding struct {
 	warning bool            // it does not fail the check
 }
 
+// The findings that no rule makes.
+const (
+	findingLint     = "rules-lint"
+	findingRow      = "test-row"
+	findingCoverage = "test-coverage"
+	findingSchema   = "schema"
+	findingUnread   = "unreadable" // an input that could not be read
+)
+
 // reportForms are the outputs that every report has.
-var reportForms = []string{"junit", "sarif", "github"}
+var reportForms = []string{"junit", "github"}
 
 // or adds the outputs of a report to others.
 func (r *report) or(own map[string]func(*page)) map[string]func(*page) {
 	out := maps.Clone(own)
-	out["junit"], out["sarif"], out["github"] = r.junit, r.sarif, r.github
+	out["junit"], out["github"] = r.junit, r.github
 	return out
 }
 
@@ -127,8 +137,10 @@ func (f *finding) github(p *page) {
 	p.printf("::%s %s::%s\n", command, strings.Join(properties, ","), inMessage.Replace(f.String()))
 }
 
-// findingUnread is the rule of what could not be read.
-const findingUnread = "unreadable"
+// onDisk reports whether a place is in a file, and not in standard input, a cluster or unknown.
+func onDisk(file string) bool {
+	return file != "" && file != manifests.StdinName && file != manifests.ClusterName
+}
 
 // placed matches an error that begins with its place.
 var placed = regexp.MustCompile(`(?s)^(.+?):(\d+)(?::(\d+))?: (.*)$`)

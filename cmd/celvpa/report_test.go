@@ -1,10 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,7 +68,15 @@ func TestAFaultOfAWholeObjectNamesNoField(t *testing.T) {
 	require.Equal(t, "::error title=schema::web/shop: cannot be read\n", printed(t, r, "github"))
 }
 
-// TestReportsHaveTheSameFindings of each command in each form: SARIF, JUnit and GitHub.
+// annotated are the rules and files of annotations: "rule file" or, without a file, "rule".
+func annotated(out string) (all []string) {
+	for _, m := range regexp.MustCompile(`(?m)^::(?:error|warning) title=([^,:]+)(?:,file=([^,:]+))?`).FindAllStringSubmatch(out, -1) {
+		all = append(all, strings.TrimSpace(m[1]+" "+m[2]))
+	}
+	return all
+}
+
+// TestReportsHaveTheSameFindings of each command as JUnit and as GitHub's annotations.
 func TestReportsHaveTheSameFindings(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -77,83 +85,54 @@ func TestReportsHaveTheSameFindings(t *testing.T) {
 	tests := table(t, dir, "one", scaled+wrong)
 	for name, tt := range map[string]struct {
 		args  []string
-		rule  string
-		file  string // as a URI
+		want  string // one of the annotations
 		tests int    // of JUnit
 		least int
 	}{
-		"validate":            {[]string{"validate", "-f", "in place.yaml"}, "vpa-gates/in-place", "in%20place.yaml", 1, 1},
-		"validate, piped":     {[]string{"validate", "-f", "-"}, "vpa-gates/in-place", "", 1, 1},
-		"validate, absolute":  {[]string{"validate", "-f", filepath.Join(dir, "in place.yaml")}, "vpa-gates/in-place", "in%20place.yaml", 1, 1},
-		"rules lint":          {[]string{"rules", "lint", "broken.yaml"}, findingLint, "broken.yaml", 1, 1},
-		"test":                {[]string{"test", tests}, findingRow, filepath.Base(tests), 2, 1},
-		"test with coverage":  {[]string{"test", tests, "--coverage"}, findingCoverage, "", 3, 2},
-		"nothing is at fault": {[]string{"test", tests, "--run", "no policy"}, "", "", 1, 0},
+		"validate":            {[]string{"validate", "-f", "in place.yaml"}, "vpa-gates/in-place in place.yaml", 1, 1},
+		"validate, piped":     {[]string{"validate", "-f", "-"}, "vpa-gates/in-place", 1, 1},
+		"validate, absolute":  {[]string{"validate", "-f", filepath.Join(dir, "in place.yaml")}, "vpa-gates/in-place in place.yaml", 1, 1},
+		"rules lint":          {[]string{"rules", "lint", "broken.yaml"}, findingLint + " broken.yaml", 1, 1},
+		"test":                {[]string{"test", tests}, findingRow + " " + filepath.Base(tests), 2, 1},
+		"test with coverage":  {[]string{"test", tests, "--coverage"}, findingCoverage + " rules/container-mode.yaml", 3, 2},
+		"nothing is at fault": {[]string{"test", tests, "--run", "no policy"}, "", 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdin, err := os.ReadFile("in place.yaml")
 			require.NoError(t, err)
-			out, err := piped(t, string(stdin), append(tt.args, "-o", "sarif")...)
+			out, err := piped(t, string(stdin), append(tt.args, "-o", "github")...)
 			requireEnd(t, err, "", tt.least > 0)
-			results := requireSARIF(t, out).Runs[0].Results
-			require.GreaterOrEqual(t, len(results), tt.least)
-			var rules, files []string
-			for _, r := range results {
-				rules = append(rules, r.RuleID)
-				if at := r.Locations[0].Physical; at != nil {
-					files = append(files, at.Artifact.URI)
-				}
+			require.GreaterOrEqual(t, len(annotated(out)), tt.least)
+			require.Len(t, annotated(out), strings.Count(out, "\n"))
+			if tt.want != "" {
+				require.Contains(t, annotated(out), tt.want)
 			}
-			if tt.rule != "" {
-				require.Contains(t, rules, tt.rule)
-			}
-			if tt.file != "" {
-				require.Contains(t, files, tt.file)
-			}
-			again, _ := piped(t, string(stdin), append(tt.args, "-o", "sarif")...)
+			again, _ := piped(t, string(stdin), append(tt.args, "-o", "github")...)
 			require.Equal(t, out, again)
 
-			out, _ = piped(t, string(stdin), append(tt.args, "-o", "github")...)
-			require.Equal(t, len(results), strings.Count(out, "::error ")+strings.Count(out, "::warning "))
-			out, _ = piped(t, string(stdin), append(tt.args, "-o", "junit")...)
+			report, _ := piped(t, string(stdin), append(tt.args, "-o", "junit")...)
 			var suites junitSuites
-			require.NoError(t, xml.Unmarshal([]byte(out), &suites))
+			require.NoError(t, xml.Unmarshal([]byte(report), &suites))
 			require.Equal(t, tt.tests, suites.Tests)
 			require.Equal(t, tt.least > 0, suites.Failures > 0)
-			require.NotContains(t, out, dir, "paths are relative")
+			for _, found := range annotated(out) {
+				rule, _, _ := strings.Cut(found, " ")
+				require.Contains(t, report, "("+rule+")")
+			}
+			require.NotContains(t, out+report, dir, "paths are relative")
 		})
 	}
 }
 
-// requireSARIF checks what the schema asks of a log beside its fields' types. conformance/sarif checks logs by the schema.
-func requireSARIF(t *testing.T, text string) sarifLog {
-	t.Helper()
-	var log sarifLog
-	require.NoError(t, json.Unmarshal([]byte(text), &log))
-	require.Equal(t, "2.1.0", log.Version)
-	for _, r := range log.Runs[0].Results {
-		require.Equal(t, r.RuleID, log.Runs[0].Tool.Driver.Rules[r.RuleIndex].ID)
-		require.Contains(t, []string{"error", "warning"}, r.Level)
-		require.NotEmpty(t, r.Message.Text)
-		if at := r.Locations[0].Physical; at != nil && at.Region != nil {
-			require.Positive(t, at.Region.StartLine)
-		}
-	}
-	return log
-}
-
 // TestAReportSaysThatInputIsMissing, because no findings would mean that all is well.
 func TestAReportSaysThatInputIsMissing(t *testing.T) {
-	out, stderr, err := run("", "validate", "-f", "missing.yaml", "-o", "sarif")
+	out, stderr, err := run("", "validate", "-f", "missing.yaml", "-o", "github")
 	require.ErrorContains(t, err, "cannot read missing.yaml")
 	require.Empty(t, stderr)
-	results := requireSARIF(t, out).Runs[0].Results
-	require.Contains(t, out, `"executionSuccessful": false`)
-	require.Len(t, results, 1)
-	require.Equal(t, "cannot read missing.yaml: no such file or directory", results[0].Message.Text)
+	require.Equal(t, "::error title=unreadable::cannot read missing.yaml: no such file or directory\n", out)
 }
 
-// TestReportsHaveFilesThatCannotBeRead. Regression: JUnit and SARIF had only those that could.
+// TestReportsHaveFilesThatCannotBeRead. Regression: reports had only those that could.
 func TestReportsHaveFilesThatCannotBeRead(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, ".", "vpa.yaml", plain)
@@ -173,10 +152,7 @@ func TestReportsHaveFilesThatCannotBeRead(t *testing.T) {
 	require.Equal(t, []string{"input", ""}, []string{missing.Name, missing.File})
 	require.Equal(t, "cannot read missing.yaml: no such file or directory (unreadable)\n", missing.Cases[0].Failure.Text)
 
-	out, _ = celvpa(t, append(args, "sarif")...)
-	results := requireSARIF(t, out).Runs[0].Results
-	require.Len(t, results, 3)
-	require.Equal(t, findingUnread, results[0].RuleID)
-	require.Equal(t, []any{"broken.yaml", 6}, []any{results[0].Locations[0].Physical.Artifact.URI, results[0].Locations[0].Physical.Region.StartLine})
-	require.Nil(t, results[2].Locations[0].Physical)
+	out, _ = celvpa(t, append(args, "github")...)
+	require.Equal(t, []string{"unreadable broken.yaml", "unreadable broken.yaml", "unreadable"}, annotated(out))
+	require.Contains(t, out, "::error title=unreadable,file=broken.yaml,line=6::")
 }

@@ -99,15 +99,15 @@ func TestNoCommandLetsATextAtTheTerminal(t *testing.T) {
 		forms("table wide json yaml", "recommend", "-f", cluster, "--usage", usage, "--usage", answer),
 		forms("table wide json yaml", "plan", "-f", cluster, "--explain"),
 		forms("table wide json yaml patch", "admit", "-f", cluster, "--explain"),
-		forms("table json yaml junit sarif github", "validate", "-f", cluster, "-f", broken),
+		forms("table json yaml junit github", "validate", "-f", cluster, "-f", broken),
 		forms("table wide json yaml csv html", "backtest", "-f", cluster, "--history", usage),
 		forms("table", "backtest", "-f", cluster, "--history", server.URL),
-		forms("table yaml sarif", "rules", "lint", wrong, rules),
+		forms("table yaml github", "rules", "lint", wrong, rules),
 		forms("wide yaml", "rules", "list", "--rules-dir", rules),
 		forms("table", "rules", "diff", "shipped", rules),
 		forms("table json", "rules", "diff", "shipped", rules, "--vpa", cluster),
 		forms("table", "rules", "diff", "shipped", rules, "--tests", table),
-		forms("table json yaml junit sarif github", "test", table),
+		forms("table json yaml junit github", "test", table),
 		{
 			{"rules", "show", "container-caps", "--rules-dir", caps}, {"rules", "show", "late", "--rules-dir", rules}, {"rules", "show", hostile},
 			{"rules", "render", "--rules-dir", caps}, {"rules", "render", "--rules-dir", caps, "--vpa", cluster}, {"rules", "render", "--rules-dir", wrong},
@@ -133,7 +133,7 @@ func TestNoCommandLetsATextAtTheTerminal(t *testing.T) {
 			require.Contains(t, out.String()+stderr.String(), "evil", "hostile texts are printed, and not left out")
 			switch form := args[len(args)-1]; {
 			case out.Len() == 0: // it could not run
-			case form == "json" || form == "sarif":
+			case form == "json":
 				require.True(t, json.Valid(out.Bytes()), "%s", out.String())
 			case form == "junit":
 				require.NoError(t, xml.Unmarshal(out.Bytes(), new(junitSuites)))

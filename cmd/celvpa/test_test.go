@@ -148,7 +148,7 @@ func TestTablesThatCannotRunAreNotAFailedTest(t *testing.T) {
 		{"rules that do not compile", []string{fine, "--rules-dir", ownRules(t, "requests.yaml", `"recommended[resource]"}`, `"recomended[resource]"}`)}, "undeclared reference to 'recomended'"},
 		{"no such row", []string{fine, "--run", "nothing"}, "no row matches --run nothing"},
 		{"a bad expression", []string{"--run", "("}, "--run: error parsing regexp"},
-		{"a bad output", []string{"-o", "xml"}, `--output is "xml"; use table, json, yaml, junit, sarif or github`},
+		{"a bad output", []string{"-o", "xml"}, `--output is "xml"; use table, json, yaml, junit or github`},
 		{"a bad gate", []string{"--feature-gates", "X=true"}, `there is no gate "X"`},
 		{"no such pipeline", []string{"--pipeline", "mine"}, `no pipeline "mine"`},
 		{"a report that cannot be written", []string{fine, "--junit", filepath.Join(dir, "none", "x.xml")}, "writing the JUnit report"},

@@ -50,7 +50,7 @@ VerticalPodAutoscaler, or the rules could not be used. Readable input is judged 
   celvpa validate -A --context prod
   kubectl get vpa -A -o yaml > now.yaml && celvpa validate -f deploy/ --old now.yaml
   kustomize build . | celvpa validate -f -
-  celvpa validate -f deploy/ -o sarif > celvpa.sarif     or junit, or github for annotations of GitHub Actions`,
+  celvpa validate -f deploy/ -o github                   annotations of GitHub Actions; -o junit is for test reports`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.add(cmd, compile)

@@ -61,7 +61,7 @@ default/old-mode: allowed (mistakes.yaml:21)
 		"no path":                              {fails: "no manifests are named with -f, and there is no cluster to read: "},
 		"a path without -f":                    {args: "shop.yaml", fails: "files are named with -f: celvpa validate -f shop.yaml"},
 		"standard input for two things":        {args: "-f - --old -", fails: "-f and --old cannot both be standard input"},
-		"an output that there is not":          {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, json, yaml, junit, sarif or github`},
+		"an output that there is not":          {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, json, yaml, junit or github`},
 		"a gate that there is not":             {args: "-f shop.yaml --feature-gates Nothing=true", fails: `there is no gate "Nothing"`},
 		"a pipeline that there is not":         {args: "-f shop.yaml --pipeline nothing", fails: `pipeline "nothing"`},
 		"rules that there are not":             {args: "-f shop.yaml --rules-dir missing", fails: "cannot read missing"},
