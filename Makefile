@@ -43,9 +43,9 @@ run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; C
 	  $(if $(RULES_DIR),-rules-dir $(RULES_DIR)) $(if $(WEBHOOK_ADDRESS),-webhook-address $(WEBHOOK_ADDRESS))
 
 # Modules beside the root, and the arguments that leave out of their tests what needs a lab.
-MODULES := conformance/lab conformance/bench conformance/upstream conformance/monitoring release conformance/chart conformance/node conformance/browser
-SHORT := conformance/monitoring conformance/chart conformance/node
-TEST_MODULES := $(filter-out conformance/browser,$(MODULES))
+MODULES := conformance/lab conformance/upstream release conformance/chart
+SHORT := conformance/chart
+TEST_MODULES := $(MODULES)
 # A target for each: test-unit is the root's, test-unit-lab that of conformance/lab.
 UNIT := test-unit-root $(patsubst %,test-unit-%,$(notdir $(TEST_MODULES))) page-test
 # The longest come first.
@@ -81,7 +81,7 @@ $(patsubst %,test-unit-%,$(notdir $(TEST_MODULES))): need-go
 
 .PHONY: page-test
 page-test: need-go ## Open the pages of celvpa explain and celvpa backtest in Chromium, from the PATH or CHROME; skipped, with the reason, where there is none
-	go test -C conformance/browser $(UNIT_FLAGS) -v ./... | grep -vE '^=== |^ +--- PASS'
+	go test $(UNIT_FLAGS) -v ./conformance/browser | grep -vE '^=== |^ +--- PASS'
 
 # The race detector needs cgo.
 .PHONY: need-cc
@@ -117,12 +117,12 @@ test-integration: need-go ## Tests on a lab: each component with a real API serv
 
 .PHONY: test-monitoring
 test-monitoring: need-go ## Tests with a real Prometheus: of alerts and dashboards on a lab, and of history
-	go test -C conformance/monitoring -count=1 -timeout 4h -v ./...
+	go test -count=1 -timeout 4h -v ./conformance/monitoring
 	go test -count=1 -timeout 4h -v ./conformance/history
 
 .PHONY: test-node
 test-node: need-go ## Tests on a real node, whose kernel is read: the virtual machine of make lab-up NODE=vm, or the cluster of KUBECONFIG with LOAD_IMAGE=command; skipped, with the reason, where parts are missing
-	go test -C conformance/node -count=1 -timeout 4h -v . -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
+	go test -count=1 -timeout 4h -v ./conformance/node -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
 
 # A cluster that happens to be in KUBECONFIG is not what make test is about.
 .PHONY: test-node-vm
@@ -176,7 +176,7 @@ sizing: bench-build ## Measure what docs/sizing.md says, at four sizes, and writ
 # A program of its own instead of `go run`, which would not pass SIGTERM on.
 .PHONY: bench-build
 bench-build: need-go
-	@go build -C conformance/bench -o ../../$(BENCH) .
+	@go build -o $(BENCH) ./conformance/bench
 
 DURATION ?= 20m
 

@@ -1,5 +1,5 @@
-// Package browser opens the pages of `celvpa explain -o html` and `celvpa backtest -o html` in Chromium. It is a module of its own
-// because the product does not need a driver of browsers.
+// Package browser opens the pages of `celvpa explain -o html` and `celvpa backtest -o html` in Chromium.
+// With -short it prints why it does not.
 //
 // Where there is no browser, its tests are skipped, and say how to install one. CHROME names another
 // browser than the one on the PATH.
@@ -41,6 +41,11 @@ var chrome struct {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("browser: not run with -short, because it needs Chromium; use make page-test")
+		os.Exit(0)
+	}
 	code := m.Run()
 	if chrome.stop != nil {
 		chrome.stop()

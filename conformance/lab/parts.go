@@ -16,7 +16,7 @@ import (
 
 const (
 	kubernetesVersion    = "v1.37.1"
-	etcdVersion          = "v3.6.15"
+	etcdVersion          = "v3.7.0"
 	kwokVersion          = "v0.8.0"
 	metricsServerVersion = "v0.9.0"
 	prometheusVersion    = "v3.15.0" // the Go module calls it v0.315.0
@@ -32,7 +32,7 @@ type part struct {
 	name    string // file name
 	version string
 	pkg     string // Go package
-	from    *module
+	from    *build
 	need    need
 }
 
@@ -45,28 +45,26 @@ const (
 	asked       // none, unless somebody asks for it
 )
 
-// module is a Go module that pins parts. What is missing of it is built by one go command, so that packages compile once and the
-// programs link side by side.
-type module struct {
-	folder  string // below conformance/lab
+// build says how parts are built. What is missing of one is built by one go command, so that packages compile once and the programs
+// link side by side. The versions of all are in this module's go.mod, and of what celvpa uses, too, the same as in celvpa's (a test
+// holds it): such packages compile once for all.
+type build struct {
 	ldflags string
 	tags    string
 	cold    string // duration of the first build on two cores
 }
 
 var (
-	// The versions of what Kubernetes and celvpa both use are the same in this module and in celvpa's (a test holds it): such
-	// packages compile once for both.
-	kubernetes = &module{ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, cold: "4 min"}
-	etcd       = &module{folder: "etcd", ldflags: "-s -w", cold: "20 s"}
+	kubernetes = &build{ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, cold: "4 min"}
+	etcd       = &build{ldflags: "-s -w", cold: "20 s"}
 	// For tests of usage history and of what deploy/monitoring holds. The tag drops cloud service discovery, a third of the packages;
 	// without the tag builtinassets there is no web UI.
-	prometheus = &module{folder: "prometheus", cold: "4 min", tags: "remove_all_sd",
+	prometheus = &build{cold: "4 min", tags: "remove_all_sd",
 		ldflags: "-s -w -X github.com/prometheus/common/version.Version=" + prometheusVersion[1:]}
 	// The container runtime and the network plugins of a virtual machine. The tags drop snapshotters that need C libraries.
-	containerd = &module{folder: "containerd", cold: "90 s", tags: "no_btrfs no_devmapper no_zfs osusergo netgo static_build",
+	containerd = &build{cold: "90 s", tags: "no_btrfs no_devmapper no_zfs osusergo netgo static_build",
 		ldflags: "-s -w -X github.com/containerd/containerd/v2/version.Version=" + containerdVersion}
-	kubeStateMetrics = &module{folder: "kube-state-metrics", ldflags: "-s -w", cold: "2 min"}
+	kubeStateMetrics = &build{ldflags: "-s -w", cold: "2 min"}
 )
 
 var allParts = []part{
@@ -126,7 +124,7 @@ func (p *parts) path(name string) string {
 	return ""
 }
 
-// own returns the user's prebuilt part, named etcd or etcd-v3.6.15, or "".
+// own returns the user's prebuilt part, named etcd or etcd-v3.7.0, or "".
 func (p *parts) own(one part) string {
 	if p.prebuilt == "" {
 		return ""
@@ -224,8 +222,8 @@ func (p *parts) ensure(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// build builds parts of one module.
-func (p *parts) build(ctx context.Context, from *module, together []part) error {
+// build builds parts that are built in the same way.
+func (p *parts) build(ctx context.Context, from *build, together []part) error {
 	dir, err := moduleDir()
 	if err != nil {
 		return err
@@ -242,7 +240,7 @@ func (p *parts) build(ctx context.Context, from *module, together []part) error 
 		names = append(names, one.name+" "+one.version)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = filepath.Join(dir, from.folder)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
