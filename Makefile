@@ -15,7 +15,7 @@ endif
 ifdef LAB_DIR
 export LAB_DIR := $(abspath $(LAB_DIR))
 endif
-STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+STATICCHECK := bin/staticcheck-v0.8.2
 LAB := go run -C conformance/lab .
 BENCH := bin/bench
 
@@ -27,7 +27,7 @@ SIZES := 100,1000,10000,50000
 help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 	@echo
-	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=5m  LONG=1 (make test also tries more seeds, fuzzes, and detects races)  BUSY=1 or BUSY=unit (make test, make test-unit: on a busy machine)  RULES_DIR=folder'
+	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=5m  LONG=1 (make test-all also tries more seeds, fuzzes, and detects races)  BUSY=1 or BUSY=unit (make test, test-all and test-unit: on a busy machine)  RULES_DIR=folder'
 	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)  CHECK=1 (make bench-… fails if a target is missed)'
 	@echo '             SCALE=50000, MINUTES=60 and COMPONENTS=recommender,updater,cold (make bench-scale)  NOTE=text (make sizing: what the page is to say of the machine)  SCALE=2000 (make bench-writes)'
 	@echo '             DURATION=20m, SCALE=50 and SEED=1 (make soak)'
@@ -42,42 +42,55 @@ run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; C
 	@exec bin/quickstart-run -lab $(NAME) $(if $(ONCE),-once) $(if $(DEADLINE),-deadline $(DEADLINE)) \
 	  $(if $(RULES_DIR),-rules-dir $(RULES_DIR)) $(if $(WEBHOOK_ADDRESS),-webhook-address $(WEBHOOK_ADDRESS))
 
-# Modules beside the root, and the arguments that leave out of their tests what needs a lab.
-MODULES := conformance/lab conformance/upstream release conformance/chart
-SHORT := conformance/chart
-TEST_MODULES := $(MODULES)
-# A target for each: test-unit is the root's, test-unit-lab that of conformance/lab.
-UNIT := test-unit-root $(patsubst %,test-unit-%,$(notdir $(TEST_MODULES))) page-test
-# The longest come first.
-LABS := test-integration test-faults chart-test test-monitoring
-# Two parts at a time: those on labs mostly wait, but with LONG=1, which takes several times the CPU. The real node
-# comes last: it wants the machine to itself.
+# Modules beside the root.
+MODULES := conformance/lab conformance/upstream conformance/chart release
+
+# Parts of make test and what make test-all adds; those that take longest come first.
+UNIT := test-unit-root test-unit-upstream test-unit-lab
+LABS := test-node-vm test-integration test-faults chart-test test-monitoring
+REST := test-many test-release page-test
+# Two parts at a time, and on labs, where tests mostly wait, three; with LONG=1, which takes several times the CPU, one.
+BUSY_UNIT := $(if $(BUSY),busy:)
 BUSY_LAB := $(if $(filter-out unit,$(BUSY)),busy:)
-WAVES_LAB := '$(BUSY_LAB)1:lab-build' '$(BUSY_LAB)$(if $(LONG),1,2):$(LABS)' '$(BUSY_LAB)1:test-node-vm'
+WAVE_LABS = '$(BUSY_LAB)$(if $(LONG),1,3):$(LABS)$(1)'
 
 # Lint comes alone: beside unit tests, both would compile all packages on a fresh machine.
 .PHONY: test
-test: need-go ## Everything: lint and unit tests, then the tests on labs; goes on after a failure, and ends with what failed and how long each part took; LONG=1 also tries more seeds, fuzzes, and detects races; BUSY=1 runs four busy loops beside, BUSY=unit beside unit tests only
-	@conformance/test.sh '1:lint' '$(if $(BUSY),busy:)2:$(UNIT)' $(if $(LONG),'1:test-race test-fuzz') $(WAVES_LAB)
+test: need-go ## What a change must pass: lint, unit tests, rule tables, parity with upstream, and on a lab what every user relies on; goes on after a failure, and ends with what failed and what took how long; BUSY=1 runs four busy loops beside, BUSY=unit beside unit tests only
+	@conformance/test.sh '1:lint' '$(BUSY_UNIT)2:$(UNIT)' '$(BUSY_LAB)1:lab-build' '$(BUSY_LAB)1:test-essentials'
+
+.PHONY: test-all
+test-all: need-go ## Everything: the same, and all tests on labs, faults, a real node, the chart, monitoring, pages in a browser, the release, more random cases; LONG=1 also fuzzes, and detects races
+	@conformance/test.sh '1:lint' '$(BUSY_UNIT)2:$(UNIT)' $(if $(LONG),'1:test-race test-fuzz') '$(BUSY_LAB)1:lab-build' $(call WAVE_LABS, $(REST))
 
 .PHONY: test-unit
-test-unit: need-go ## Tests that need no cluster; BUSY=1 runs four busy loops beside
-	@conformance/test.sh '$(if $(BUSY),busy:)2:$(UNIT)'
+test-unit: need-go ## The unit tests, rule tables and parity tests of make test; BUSY=1 runs four busy loops beside
+	@conformance/test.sh '$(BUSY_UNIT)2:$(UNIT)'
 
-# A package that hangs is ended after an hour; how fast the machine is decides nothing.
-UNIT_FLAGS := -count=1 -timeout 1h
+# A package that hangs is ended after an hour; how fast the machine is decides nothing. make lint vets.
+UNIT_FLAGS := -count=1 -timeout 1h -vet=off
 
+# -short leaves out what needs a lab, Prometheus or a browser, and tries fewer random cases.
 .PHONY: test-unit-root
 test-unit-root: need-go
-	@echo "-short skips conformance/integration, conformance/reliability and conformance/history here, because they need a lab or Prometheus: make test-lab runs them"
 	go test $(UNIT_FLAGS) -short ./...
-	$(if $(LONG),@echo "more random seeds than -short has")
-	$(if $(LONG),go test $(UNIT_FLAGS) ./controllers/...)
 
-.PHONY: $(patsubst %,test-unit-%,$(notdir $(TEST_MODULES)))
-$(foreach m,$(TEST_MODULES),$(eval test-unit-$(notdir $(m)): MODULE := $(m)))
-$(patsubst %,test-unit-%,$(notdir $(TEST_MODULES))): need-go
-	go test -C $(MODULE) $(UNIT_FLAGS) $(if $(filter $(MODULE),$(SHORT)),-short) ./...
+.PHONY: test-unit-upstream test-unit-lab
+test-unit-upstream test-unit-lab: need-go
+	go test -C conformance/$(@:test-unit-%=%) $(UNIT_FLAGS) -short ./...
+
+# Packages that try fewer cases with -short.
+MANY := ./backtest ./controllers/policy ./controllers/recommender ./controllers/updater
+
+.PHONY: test-many
+test-many: need-go ## The random VPAs, pods and workloads, and the hundreds of overlays, of which make test tries fewer
+	go test -C conformance/upstream $(UNIT_FLAGS) .
+	go test -C conformance/lab $(UNIT_FLAGS) ./judge
+	go test $(UNIT_FLAGS) $(MANY)
+
+.PHONY: test-release
+test-release: need-go ## Tests of the release: archives, images, SBOMs and the chart package, with a registry in the process
+	go test -C release $(UNIT_FLAGS) ./...
 
 .PHONY: page-test
 page-test: need-go ## Open the pages of celvpa explain and celvpa backtest in Chromium, from the PATH or CHROME; skipped, with the reason, where there is none
@@ -90,14 +103,12 @@ need-cc: need-go
 
 .PHONY: test-race
 test-race: need-cc ## Tests that need no cluster under the race detector, a package at a time; make test-lab LONG=1 runs the lab suite with a celvpa that detects races
-	CGO_ENABLED=1 go test -race -short -p=1 -timeout 1h ./...
-	for m in $(filter-out $(SHORT),$(MODULES)); do CGO_ENABLED=1 go test -C $$m -race -p=1 -timeout 1h ./...; done
-	for m in $(SHORT); do CGO_ENABLED=1 go test -C $$m -race -short -p=1 -timeout 1h ./...; done
+	for m in . $(MODULES); do CGO_ENABLED=1 go test -C $$m -race -short -p=1 -timeout 1h ./...; done
 
 FUZZTIME ?= 30s
 
 .PHONY: test-fuzz
-test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make test runs their seeds only
+test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; other targets run their seeds only
 	@for found in $$(grep -oE '^func Fuzz[A-Za-z0-9_]*' $$(git ls-files --cached --others --exclude-standard '*_test.go') | sed 's/func //' | sort); do \
 	  folder=$$(dirname "$${found%%:*}"); target=$${found##*:}; \
 	  echo "fuzzing $$target in $$folder for $(FUZZTIME)"; \
@@ -105,33 +116,36 @@ test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make te
 	done
 
 .PHONY: test-lab
-test-lab: need-go $(if $(LONG),need-cc) ## Tests on labs of their own (built and started by the tests), two suites at a time; LONG=1 one at a time, with a celvpa that detects races
-	@conformance/test.sh $(WAVES_LAB)
+test-lab: need-go $(if $(LONG),need-cc) ## Tests on labs of their own (built and started by the tests), three suites at a time; LONG=1 one at a time, with a celvpa that detects races
+	@conformance/test.sh '$(BUSY_LAB)1:lab-build' $(WAVE_LABS)
 
-$(LABS) test-node: export CELVPA_RACE := $(LONG)
-$(LABS) test-node: export GORACE := $(if $(LONG),halt_on_error=1)
+$(LABS) test-essentials test-node: export CELVPA_RACE := $(LONG)
+$(LABS) test-essentials test-node: export GORACE := $(if $(LONG),halt_on_error=1)
+
+.PHONY: test-essentials
+test-essentials: need-go ## On a lab, what every user relies on: recommend, admit, resize, evict, overlays, explain, upgrade of CRDs
+	go test -count=1 -timeout 4h -v -run '^TestEssentials$$' ./conformance/integration
 
 .PHONY: test-integration
 test-integration: need-go ## Tests on a lab: each component with a real API server
-	go test -count=1 -timeout 4h -v ./conformance/integration/...
+	go test -count=1 -timeout 4h -v ./conformance/integration
 
 .PHONY: test-monitoring
 test-monitoring: need-go ## Tests with a real Prometheus: of alerts and dashboards on a lab, and of history
-	go test -count=1 -timeout 4h -v ./conformance/monitoring
-	go test -count=1 -timeout 4h -v ./conformance/history
+	go test -count=1 -timeout 4h -v -p=1 ./conformance/monitoring ./conformance/history
 
 .PHONY: test-node
 test-node: need-go ## Tests on a real node, whose kernel is read: the virtual machine of make lab-up NODE=vm, or the cluster of KUBECONFIG with LOAD_IMAGE=command; skipped, with the reason, where parts are missing
 	go test -count=1 -timeout 4h -v ./conformance/node -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
 
-# A cluster that happens to be in KUBECONFIG is not what make test is about.
+# A cluster that happens to be in KUBECONFIG is not what make test-all is about.
 .PHONY: test-node-vm
 test-node-vm:
 	@$(MAKE) --no-print-directory test-node KUBECONFIG=
 
 .PHONY: test-faults
 test-faults: need-go ## Tests of faults on a lab: what docs/reliability.md promises
-	go test -count=1 -timeout 4h -v ./conformance/reliability/...
+	go test -count=1 -timeout 4h -v ./conformance/reliability
 
 .PHONY: chart-test
 chart-test: need-go ## Lint and render the Helm chart, and install it and move over to it and back on a lab of its own, by the commands of the docs
@@ -187,7 +201,7 @@ soak: need-go ## Run celvpa on a lab of its own for DURATION with SCALE workload
 	@exec bin/soak-run -duration $(DURATION) $(if $(SCALE),-scale $(SCALE)) $(if $(SEED),-seed $(SEED))
 
 .PHONY: lint
-lint: need-go ## gofmt, the length of files, go vet and staticcheck
+lint: need-go $(STATICCHECK) ## gofmt, the length of files, go vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	  if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	@long=$$(awk 'FNR == 351 {print FILENAME}' $$(git ls-files --cached --others --exclude-standard '*.go' ':!*/zz_generated.*')); \
@@ -196,8 +210,12 @@ lint: need-go ## gofmt, the length of files, go vet and staticcheck
 	  git grep -nE 'resource\.MustParse\(' -- '*.go' ':!*_test.go' ':!crds/quantity' ':!conformance/upstream' || true); \
 	  if [ -n "$$parsed" ]; then echo "1e-999999999 takes apimachinery's parser many minutes: use crds/quantity instead:"; echo "$$parsed"; exit 1; fi
 	@failed=; for m in . $(MODULES); do \
-	  echo "go vet and staticcheck of $$m"; (cd $$m && go vet ./... && $(STATICCHECK) ./...) || failed="$$failed $$m"; done; \
+	  echo "go vet and staticcheck of $$m"; (cd $$m && go vet ./... && $(CURDIR)/$(STATICCHECK) ./...) || failed="$$failed $$m"; done; \
 	  if [ -n "$$failed" ]; then echo "faults in:$$failed"; exit 1; fi
+
+$(STATICCHECK):
+	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(@:bin/staticcheck-%=%)
+	mv bin/staticcheck $@
 
 # The tag takes net/trace out of gRPC, and with it the HTML templates that keep the linker from leaving out what nobody calls:
 # the program is a fifth smaller, in memory too.

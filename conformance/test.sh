@@ -5,8 +5,8 @@
 #
 # A wave runs its targets, at most JOBS at a time; the next wave begins when all have ended. "busy:" runs LOOPS (4) loops
 # that do nothing but compute beside the wave, and its targets with GOMAXPROCS=1, since no test's verdict may depend
-# on the speed of the machine. What a target prints is in bin/test/TARGET.log, too. The end names what failed and how
-# long each took. The exit code is 0 if all passed.
+# on the speed of the machine. What a target prints is in bin/test/TARGET.log, too. The end names what took long, of
+# parts, packages and tests, and what failed. The exit code is 0 if all passed.
 set -u -o pipefail
 export logs=bin/test
 rm -rf "$logs" && mkdir -p "$logs"
@@ -39,6 +39,16 @@ printf '\ntime of each part, the longest first:\n'
 while read -r seconds part code; do
   printf '  %-30s %8s  %s\n' "$part" "$(minutes "$seconds")" "$([ "$code" = 0 ] && echo passed || echo FAILED)"
 done <<<"$results"
+
+# slowest prints the dozen longest of lines "SECONDS WHAT".
+slowest() { sort -rn | head -n 12 | while read -r seconds what; do printf '  %7.1fs  %s\n' "$seconds" "$what"; done; }
+printf '\npackages, the slowest first:\n'
+sed -nE 's/^(ok|FAIL)[[:space:]]+github.com\/celvpa\/celvpa(\/([^[:space:]]+))?[[:space:]]+([0-9.]+)s$/\4 \3/p' "$logs"/*.log | slowest
+# A test with subtests ends after them, and is left out where one of them says what took long.
+tests=$(sed -nE 's/^ *--- (PASS|FAIL): (.+) \(([0-9.]+)s\)$/\3 \2/p' "$logs"/*.log |
+  awk '{seconds[$2] = $1; parent = $2; while (sub(/\/[^\/]*$/, "", parent)) has[parent] = 1} END {for (test in seconds) if (!has[test]) print seconds[test], test}')
+[ -z "$tests" ] || { printf '\ntests on labs, the slowest first:\n' && slowest <<<"$tests"; }
+
 failed=$(awk '$3 != 0 {print $2}' <<<"$results")
 [ -z "$failed" ] || printf '\nfailures:\n'
 for part in $failed; do

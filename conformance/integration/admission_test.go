@@ -28,7 +28,9 @@ import (
 // withoutCelvpa stops the shared celvpa, so that no webhook is called for VerticalPodAutoscalers.
 func withoutCelvpa(t *testing.T) {
 	t.Helper()
-	require.NoError(t, celvpa.Stop())
+	if celvpa != nil {
+		require.NoError(t, celvpa.Stop())
+	}
 	unregister(t)
 }
 

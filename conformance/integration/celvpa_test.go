@@ -9,22 +9,15 @@ import (
 	"github.com/celvpa/celvpa/conformance/hang"
 )
 
-// TestCelvpaOnARealControlPlane runs everything that needs the shared celvpa, in parallel and in
+// TestCelvpaOnARealControlPlane runs what else needs the shared celvpa, in parallel and in
 // namespaces of their own, stops celvpa, and runs what needs the API server without it.
 func TestCelvpaOnARealControlPlane(t *testing.T) {
+	serve(t)
 	t.Run("serving", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
-			"from usage to a resized pod":                 fromUsageToAResizedPod,
-			"Recreate evicts":                             recreateEvicts,
-			"Off, Initial and lonely pods are left alone": offInitialAndLonelyPodsAreLeftAlone,
-			"a refused resize becomes an eviction":        aRefusedResizeBecomesAnEviction,
-			"metrics and health are served":               metricsAndHealthAreServed,
-			"invalid VPAs are refused":                    invalidVPAsAreRefused,
 			"what gets in the way is warned about":        whatGetsInTheWayIsWarnedAbout,
-			"a target that does not exist is reported":    aTargetThatDoesNotExistIsReported,
 			"a custom controller is followed to its pods": aCustomControllerIsFollowedToItsPods,
 			"the first pod of a custom kind is changed":   theFirstPodOfACustomKindIsChanged,
-			"an overlay is audited, then enforced":        anOverlayIsAuditedThenEnforced,
 			"a candidate changes what the diff predicts":  aCandidateChangesWhatTheDiffPredicts,
 			"one overlay on a shared setting":             oneOverlayOnASharedSettingMovesEveryRule,
 			"a pinned pipeline is used":                   aPinnedPipelineIsUsed,
@@ -53,7 +46,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			})
 		}
 	})
-	t.Run("gone", podsAreAdmittedWhileCelvpaIsGone)
+	withoutCelvpa(t)
 	t.Run("alone", func(t *testing.T) { // the API server, or with a webhook that a test starts: one after the other
 		t.Run("invalid VPAs are refused as early as they can be", invalidVPAsAreRefusedAsEarlyAsTheyCanBe)
 		t.Run("celvpa admit says what the webhook does", admitSaysWhatTheWebhookDoes)
@@ -61,7 +54,6 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 		t.Run("the admission policy stands in for the webhook", theAdmissionPolicyStandsInForTheWebhook)
 		t.Run("one rule file changes the webhook and the API server", oneRuleFileChangesTheWebhookAndTheAPIServer)
 		t.Run("a stored VPA that cannot be read harms no other", aStoredVPAThatCannotBeReadHarmsNoOther)
-		t.Run("the CRDs replace upstream's", theCRDsReplaceUpstreams)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -57,6 +58,8 @@ func recommendations(t *testing.T, ns string, of map[string]map[string]vpav1.Ver
 // again serve the same VPAs with the same flags. VPA live has real usage, the others have only
 // their checkpoints.
 func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
+	upstream, err := harness.BuildUpstream(t.Context(), "recommender", os.Stdout)
+	require.NoError(t, err)
 	ns := namespace(t, "rec-handover")
 	create(t, steady(ns, "live", 2), unused(ns, "one", "app"), unused(ns, "two", "app", "side"), vpa(ns, "live", vpav1.UpdateModeOff))
 	checkpoints := 1 // of live

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,12 +22,11 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// Shared by all tests: one lab, one celvpa.
+// Shared by all tests: one lab, and one celvpa for those that serve.
 var (
 	cluster    *harness.Cluster
 	kubeconfig string
 	program    string
-	upstream   string // its recommender
 	celvpa     *harness.Celvpa
 
 	usageOfPods   *harness.Annotated
@@ -60,10 +60,6 @@ func TestMain(m *testing.M) {
 func withLab(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	if program, err = harness.Build(ctx); err != nil {
-		return 1, err
-	}
-	// Compile before the lab starts: a compilation would slow it down.
-	if upstream, err = harness.BuildUpstream(ctx, "recommender", os.Stdout); err != nil {
 		return 1, err
 	}
 	lab, err := harness.Fresh(ctx, labName(), os.Stdout)
@@ -103,10 +99,7 @@ func withLab(m *testing.M) (code int, err error) {
 	if err := cluster.ServeUsage(ctx, usageOfPods.Usage); err != nil {
 		return 1, err
 	}
-	if err := startCelvpa(ctx); err != nil {
-		return 1, err
-	}
-	if code = m.Run(); code != 0 {
+	if code = m.Run(); code != 0 && celvpa != nil {
 		fmt.Fprintln(os.Stderr, "integration: the log of the shared celvpa is", celvpa.LogFile)
 	}
 	return code, nil
@@ -115,9 +108,18 @@ func withLab(m *testing.M) (code int, err error) {
 // leading are flags of a process that leads until it is stopped, and then gives the lead back: a busy machine costs it no lead.
 var leading = []string{"--leader-elect=true", "--leader-elect-lease-duration=10m", "--leader-elect-renew-deadline=5m"}
 
+// serve runs the shared celvpa, unless it does already, until a test stops it.
+func serve(t *testing.T) {
+	t.Helper()
+	if celvpa != nil && celvpa.Alive() == nil {
+		return
+	}
+	require.NoError(t, startCelvpa(t.Context(), t.Name()+".log"))
+}
+
 // startCelvpa starts `celvpa run` with short intervals and leader election, for namespaces that
-// begin with "it-".
-func startCelvpa(ctx context.Context) error {
+// begin with "it-". Its log goes to a file of that name in bin/integration.
+func startCelvpa(ctx context.Context, log string) error {
 	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func startCelvpa(ctx context.Context) error {
 	}
 	args = append(append(leading, args...), "run", "--kubeconfig="+kubeconfig, "--recommender-interval=2s", "--updater-interval="+interval.String(),
 		"--admission-controller-status-lease-timeout=10m", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces="+strings.Join(append(ownRecommender, "it-ignored", "it-live"), ","))
-	celvpa, err = harness.Start(program, address, filepath.Join(root, "bin", "integration", "celvpa.log"), args, nil)
+	celvpa, err = harness.Start(program, address, filepath.Join(root, "bin", "integration", log), args, nil)
 	if err != nil {
 		return err
 	}

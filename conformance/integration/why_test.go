@@ -58,9 +58,9 @@ func tokens(r *explain.Report) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestWhy has the ten questions that users of VPAs ask most. Each is a workload, and the answer is
+// why has the ten questions that users of VPAs ask most. Each is a workload, and the answer is
 // asserted by its token and its number.
-func TestWhy(t *testing.T) {
+func why(t *testing.T) {
 	address, err := harness.OutsideAddress()
 	if errors.Is(err, harness.ErrNoOutsideAddress) {
 		t.Skip(err)

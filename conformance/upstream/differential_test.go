@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// generated is how many cases the ordinary test runs, in a few seconds.
+// generated is how many cases run.
 const generated = 10_000
 
 // TestCelvpaAnswersAsUpstreamDoes sends generated objects to both webhooks. Each mismatch is a bug
@@ -20,8 +20,8 @@ const generated = 10_000
 func TestCelvpaAnswersAsUpstreamDoes(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	wrong, met := mismatches{}, map[string]int{}
-	both := map[bool]int{}
-	for seed := range seeds(t, generated) {
+	both, number := map[bool]int{}, cases(generated)
+	for seed := range seeds(t, number) {
 		c := generate(seed)
 		o, unexplained, err := judge(c, func(entry string) { met[entry]++ })
 		require.NoError(t, err)
@@ -32,13 +32,13 @@ func TestCelvpaAnswersAsUpstreamDoes(t *testing.T) {
 			wrong.add(d.signature(), c, seed)
 		}
 	}
-	t.Logf("of %d objects both allow %d and refuse %d", generated, both[true], both[false])
-	require.Greater(t, both[true], generated/10, "the generator makes too few objects that are right")
-	require.Greater(t, both[false], generated/10, "the generator makes too few objects that are wrong")
+	t.Logf("of %d objects both allow %d and refuse %d", number, both[true], both[false])
+	require.Greater(t, both[true], number/10, "the generator makes too few objects that are right")
+	require.Greater(t, both[false], number/10, "the generator makes too few objects that are wrong")
 
 	wrong.report(t, explainMismatch)
 	for _, x := range deliberate {
-		if met[x.name] == 0 {
+		if met[x.name] == 0 && !testing.Short() {
 			t.Errorf("the deliberate difference %q explains no generated case: it is stale, or the generator misses it", x.name)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// generatedPods is how many cases of each kind the ordinary test runs, in some seconds.
+// generatedPods is how many cases of each kind run.
 const generatedPods = 3000
 
 var podKinds = map[string]podKind{
@@ -32,7 +32,7 @@ func TestCelvpaChangesPodsAsUpstreamDoes(t *testing.T) {
 			ran++
 		})
 	}
-	if ran < len(podKinds) {
+	if ran < len(podKinds) || testing.Short() {
 		return // not all of them were asked for
 	}
 	for _, x := range deliberateOfPods {
@@ -43,8 +43,8 @@ func TestCelvpaChangesPodsAsUpstreamDoes(t *testing.T) {
 }
 
 func manyPods(t *testing.T, kind podKind, met map[string]int) {
-	wrong, counts := mismatches{}, map[string]int{}
-	for seed := range seeds(t, generatedPods) {
+	wrong, counts, number := mismatches{}, map[string]int{}, cases(generatedPods)
+	for seed := range seeds(t, number) {
 		c := generatePod(seed, kind)
 		var explained []string
 		r, unexplained, err := judgePod(c, func(entry string) {
@@ -69,7 +69,7 @@ func manyPods(t *testing.T, kind podKind, met map[string]int) {
 		}
 	}
 	t.Log(countsText(counts))
-	require.Greater(t, counts["both do the same"], generatedPods/5, "the generator makes too few pods to compare")
+	require.Greater(t, counts["both do the same"], number/5, "the generator makes too few pods to compare")
 	wrong.report(t, explainPod)
 }
 

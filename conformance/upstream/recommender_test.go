@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// imagined is how many stories of each kind the ordinary test runs, in some seconds.
+// imagined is how many stories of each kind run.
 const imagined = 70
 
 var storyKinds = map[string]storyKind{
@@ -50,7 +50,7 @@ func TestTheStateRecommendsAsUpstreamDoes(t *testing.T) {
 func replayMany(t *testing.T, kind storyKind, celvpa func(story, time.Time) recommending) {
 	defer newByUpstream(story{}, time.Time{}) // upstream's configuration is global
 	counts, sorts := map[string]int{}, map[string]int{}
-	for seed := range seeds(t, imagined) {
+	for seed := range seeds(t, cases(imagined)) {
 		s := imagine(seed, kind)
 		out := replay(t, s, celvpa)
 		for k, n := range out.Counts {

@@ -13,7 +13,7 @@ import (
 func TestCheckpointsGoBackAndForth(t *testing.T) {
 	defer newByUpstream(story{}, time.Time{})
 	exchanges, withMore := 0, 0
-	for seed := range seeds(t, 40) {
+	for seed := range seeds(t, cases(40)) {
 		s := imagine(seed, storyKind{one: true, restart: true})
 		last := 0
 		for i := range s.Events {
@@ -32,8 +32,8 @@ func TestCheckpointsGoBackAndForth(t *testing.T) {
 			t.Errorf("seed %d: "+kind+": "+format, append([]any{seed}, args...)...)
 		})
 	}
-	require.Greater(t, exchanges, 40)
-	require.Greater(t, withMore, 40)
+	require.Greater(t, exchanges, cases(40))
+	require.Greater(t, withMore, cases(40))
 }
 
 // TestCheckpointsAtTheEdge restores in both what upstream or its rounding may have written.

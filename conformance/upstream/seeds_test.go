@@ -34,6 +34,15 @@ func seeds(t *testing.T, number int) iter.Seq[uint64] {
 	}
 }
 
+// cases is how many of so many generated cases run: with -short, as in `make test`, a fifth. Rare deliberate differences need all of
+// them: only `make test-all` says that one explains no case.
+func cases(number int) int {
+	if testing.Short() {
+		return number / 5
+	}
+	return number
+}
+
 // TestASeedIsOneCase: regression, a generator that drew in the order of a map made another case in each run, so a fault came and went.
 func TestASeedIsOneCase(t *testing.T) {
 	same := func(what string, draw func(seed uint64) any) {

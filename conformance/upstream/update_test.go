@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// generatedUpdates is how many cases of a kind the ordinary test runs, in some seconds. The
-// environment variable named below sets another number.
+// generatedUpdates is how many cases of a kind run. The environment variable named below sets another number.
 const generatedUpdates = 2400
 
 const updatesVariable = "CELVPA_UPDATES"
@@ -31,7 +30,7 @@ var updateKinds = map[string]updateKind{
 // mismatch is a bug in celvpa, or needs an entry in the table of deliberate differences.
 func TestCelvpaUpdatesAsUpstreamDoes(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
-	number := generatedUpdates
+	number := cases(generatedUpdates)
 	if text := os.Getenv(updatesVariable); text != "" {
 		n, err := strconv.Atoi(text)
 		require.NoError(t, err, updatesVariable)
@@ -45,7 +44,7 @@ func TestCelvpaUpdatesAsUpstreamDoes(t *testing.T) {
 		})
 	}
 	t.Log(countsText(met))
-	if ran < len(updateKinds) {
+	if ran < len(updateKinds) || testing.Short() {
 		return // not all of them were asked for
 	}
 	for _, x := range deliberateOfUpdater {

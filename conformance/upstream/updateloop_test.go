@@ -70,7 +70,7 @@ func TestTheCycleOfUpstreamIsItsOwn(t *testing.T) {
 	loop := newLoop(t)
 	did := 0
 	for name, kind := range updateKinds {
-		for seed := range seeds(t, 600) {
+		for seed := range seeds(t, cases(600)) {
 			c := generateUpdate(seed, kind)
 			in, err := readUpdate(c)
 			require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestTheCycleOfUpstreamIsItsOwn(t *testing.T) {
 			did += len(want)
 		}
 	}
-	require.Greater(t, did, 500)
+	require.Greater(t, did, cases(500))
 }
 
 // newLoop creates upstream's updater, which must first list VPAs from a server.

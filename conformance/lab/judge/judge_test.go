@@ -18,8 +18,7 @@ import (
 	"github.com/celvpa/celvpa/conformance/workloads"
 )
 
-// tries is how many workloads that are valid as written are generated for a seed; FUZZ_PODS says
-// another number.
+// tries is how many workloads that are valid as written are generated for a seed, with -short a tenth; FUZZ_PODS says another number.
 const tries = 20_000
 
 // seeds are always the same one, so that a change is judged by what it changed. LONG=1 adds three new
@@ -44,6 +43,9 @@ func seeds(t *testing.T) []uint64 {
 // the updater resizes it.
 func TestAValidPodStaysValid(t *testing.T) {
 	n := tries
+	if testing.Short() {
+		n /= 10
+	}
 	if text := os.Getenv("FUZZ_PODS"); text != "" {
 		var err error
 		n, err = strconv.Atoi(text)
