@@ -38,6 +38,6 @@
   if (seen < 10) faults.add(`only ${seen} texts are seen`);
   // Areas are drawn behind lines that say the same.
   for (const e of document.querySelectorAll('svg rect:not(.band, .area), svg circle, path.evicted, path.resized')) check(e, getComputedStyle(e).fill, 3);
-  for (const e of document.querySelectorAll('line.target, line.request, line.usage, line.bound, line.axis, line.now, line.front, line.peak, line.limit, path.peak, path.limit, path.request, path.target, path.oom')) check(e, getComputedStyle(e).stroke, 3);
+  for (const e of document.querySelectorAll('line.target, line.request, line.usage, line.bound, line.axis, line.now, line.front, line.peak, line.mean, line.limit, path.peak, path.mean, path.usage, path.bound, path.limit, path.request, path.target, path.oom')) check(e, getComputedStyle(e).stroke, 3);
   return [...faults];
 })()

@@ -21,7 +21,7 @@ const unfold = "document.querySelectorAll('details').forEach(e => e.open = true)
 // widest is the first element that makes the page wider than it is shown, or empty.
 const widest = `(() => {
 	if (document.documentElement.scrollWidth <= innerWidth) return '';
-	const e = [...document.querySelectorAll('main *, header *')].filter(e => !e.closest('.scroll') && !e.closest('svg')).find(e => e.getBoundingClientRect().right > innerWidth + 1);
+	const e = [...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && !e.closest('svg')).find(e => e.getBoundingClientRect().right > innerWidth + 1);
 	return document.documentElement.scrollWidth + ': ' + (e ? e.outerHTML.slice(0, 200) : '?');
 })()`
 
