@@ -38,7 +38,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/oom"
 	"github.com/celvpa/celvpa/controllers/slim"
 	"github.com/celvpa/celvpa/controllers/target"
-	"github.com/celvpa/celvpa/controllers/watchdog"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook"
@@ -122,13 +121,9 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, kept map
 			return nil, fmt.Errorf("watching %T: %w", kind, err)
 		}
 	}
-	unreadable := &watchdog.Unreadable{Kind: "VerticalPodAutoscaler", Log: ctrl.Log.WithName("cache"),
+	unreadable := &freshness.Unreadable{Kind: "VerticalPodAutoscaler", Log: ctrl.Log.WithName("cache"),
 		Reason: func(o client.Object) string { return o.(*vpav1.VerticalPodAutoscaler).Unreadable() }}
 	if err := unreadable.Follow(ctx, p.manager.GetCache(), &vpav1.VerticalPodAutoscaler{}); err != nil {
-		return nil, err
-	}
-	p.ready, p.healthy = append(p.ready, watchdog.Ready), append(p.healthy, watchdog.Healthy)
-	if err := p.manager.Add(&watchdog.Reporter{Clock: clock.RealClock{}, Log: ctrl.Log.WithName("watchdog")}); err != nil {
 		return nil, err
 	}
 	return p, p.manager.Add(afterSync{p.health})
@@ -193,7 +188,7 @@ func (p *process) followOverlays(ctx context.Context, source *policy.Source, log
 		"RuleOverlays are not read: allow this process to list and watch ruleoverlays.rules.celvpa.dev to use them"); !followed {
 		return false, err
 	}
-	unreadable := &watchdog.Unreadable{Kind: "RuleOverlay", Log: log, Reason: func(o client.Object) string { return o.(*rulesv1alpha1.RuleOverlay).Unreadable }}
+	unreadable := &freshness.Unreadable{Kind: "RuleOverlay", Log: log, Reason: func(o client.Object) string { return o.(*rulesv1alpha1.RuleOverlay).Unreadable }}
 	if err := unreadable.Follow(ctx, p.manager.GetCache(), &rulesv1alpha1.RuleOverlay{}); err != nil {
 		return false, err
 	}

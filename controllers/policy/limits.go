@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
-
-	"github.com/celvpa/celvpa/crds/underway"
 )
 
 // limits bound what compiling rules takes. Rules that exceed them are refused, and those in force
@@ -63,7 +61,7 @@ func (e *excessive) going() bool {
 
 // run does work in a goroutine of its own, within limits. Work calls spend before each expression,
 // with the bytes of its source, and ends when that returns an error. Work that does not end is
-// abandoned, because nothing can end it from outside, and the process is not ready until it does.
+// abandoned, because nothing can end it from outside.
 // The error is an *excessive when the limits were exceeded. A panic is an error, too.
 func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(size int) error) error) error {
 	var why atomic.Pointer[excessive]
@@ -81,7 +79,6 @@ func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(s
 	done, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
-		defer underway.Begin(doing, l.hang+grace, false, func() string { return about })()
 		defer func() {
 			if p := recover(); p != nil { // an overlay must not end the process, nor its next start
 				debug.PrintStack() // to standard error, as the log
@@ -102,7 +99,6 @@ func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(s
 		exceeded := &excessive{}
 		select {
 		case err := <-done:
-			<-ended // nobody finds it under way any more
 			return err
 		case <-deadline.C():
 			exceeded.error = fmt.Errorf("%s %s has not ended within %s, because this machine is busy or because it never does: it is tried again", doing, about, l.hang)

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/celvpa/celvpa/conformance/hang"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
-	"github.com/celvpa/celvpa/crds/underway"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
 )
@@ -61,12 +61,11 @@ func reloadWhile(t *testing.T, s *Source, clk *testclock.FakeClock, step time.Du
 	})
 }
 
-// stillCompiling are the overlays that are, overdue or not.
-func stillCompiling(t *testing.T) (out []string) {
-	for _, w := range underway.Overdue(time.Now().Add(time.Hour), 0) {
-		if w.Doing == "compiling RuleOverlay" {
-			out = append(out, w.About)
-			require.False(t, w.Restart)
+// stillCompiling are the overlays whose compilation was abandoned and goes on, by UID.
+func stillCompiling(s *Source) (out []types.UID) {
+	for uid, e := range s.compiling.exceeded {
+		if e.err.going() {
+			out = append(out, uid)
 		}
 	}
 	return out
@@ -94,7 +93,7 @@ func TestOverlayThatExceedsItsLimitsIsRefusedAlone(t *testing.T) {
 		s.Reload(t.Context())
 		require.EqualError(t, s.Accepted()[name].Err, want)
 		require.NoError(t, s.Accepted()["b"].Err)
-		require.Empty(t, stillCompiling(t), "it has stopped")
+		require.Empty(t, stillCompiling(s), "it has stopped")
 	}
 	add("large")
 	s.compiling.limits.hang = 1000 * time.Hour
@@ -110,7 +109,7 @@ func TestOverlayThatExceedsItsLimitsIsRefusedAlone(t *testing.T) {
 	add("endless")
 	reloadWhile(t, s, clk, s.compiling.limits.hang)
 	require.ErrorContains(t, s.Accepted()["endless"].Err, "compiling RuleOverlay endless has not ended within 1m0s")
-	require.Equal(t, []string{"endless"}, stillCompiling(t), "it goes on")
+	require.Equal(t, []types.UID{"uid-endless"}, stillCompiling(s), "it goes on")
 	for i := range *objects {
 		if (*objects)[i].Name == "endless" {
 			(*objects)[i].Generation = 2
@@ -120,13 +119,13 @@ func TestOverlayThatExceedsItsLimitsIsRefusedAlone(t *testing.T) {
 	require.ErrorContains(t, s.Accepted()["endless"].Err, "generation 1 is still compiling", "one at a time")
 	add("endless2", "endless3", "endless4", "endless5")
 	reloadWhile(t, s, clk, s.compiling.limits.hang)
-	require.Len(t, stillCompiling(t), maxLeftBehind)
+	require.Len(t, stillCompiling(s), maxLeftBehind)
 	require.ErrorContains(t, s.Accepted()["endless5"].Err, "4 RuleOverlays are still compiling")
 	require.Equal(t, []string{"b"}, overlaysFor(s, "b"), "what was in use stays")
 	require.Equal(t, []string{"c"}, overlaysFor(s, "c"))
 
 	letGo()
-	hang.Until(t, func() bool { return len(stillCompiling(t)) == 0 })
+	hang.Until(t, func() bool { return len(stillCompiling(s)) == 0 })
 	s.compiling.compile = nil
 	for i := range *objects {
 		(*objects)[i].Generation = 3
@@ -155,7 +154,7 @@ func TestOverlayThatABusyMachineSlowedDownIsTriedAgain(t *testing.T) {
 	s.Reload(t.Context())
 	require.Equal(t, 1, tries, "it is not compiled twice at a time")
 	close(release)
-	hang.Until(t, func() bool { return len(stillCompiling(t)) == 0 })
+	hang.Until(t, func() bool { return len(stillCompiling(s)) == 0 })
 
 	for i, next := range []time.Duration{2 * firstRetry, 4 * firstRetry} {
 		again := make(chan struct{})
@@ -163,7 +162,7 @@ func TestOverlayThatABusyMachineSlowedDownIsTriedAgain(t *testing.T) {
 		reloadWhile(t, s, clk, overlayLimits.hang)
 		require.Equal(t, i+2, tries)
 		close(again)
-		hang.Until(t, func() bool { return len(stillCompiling(t)) == 0 })
+		hang.Until(t, func() bool { return len(stillCompiling(s)) == 0 })
 		require.Equal(t, next, s.compiling.exceeded[(*objects)[0].UID].wait)
 		s.Reload(t.Context())
 		require.Equal(t, i+2, tries, "not before its time")

@@ -4,14 +4,9 @@
 package slim
 
 import (
-	"fmt"
-	"strings"
-	"time"
-
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -19,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/target"
-	"github.com/celvpa/celvpa/crds/underway"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -32,7 +26,7 @@ func ByObject(targetOnly bool) map[client.Object]cache.ByObject {
 		vpa = VPAWithTarget
 	}
 	kept := func(transform toolscache.TransformFunc) cache.ByObject {
-		return cache.ByObject{Transform: watched(transform), UnsafeDisableDeepCopy: ptr.To(true)}
+		return cache.ByObject{Transform: transform, UnsafeDisableDeepCopy: ptr.To(true)}
 	}
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                   kept(Pod),
@@ -47,29 +41,12 @@ func ByObject(targetOnly bool) map[client.Object]cache.ByObject {
 	}
 }
 
-// transformLimit is far more than any transformation takes.
-const transformLimit = 20 * time.Second
-
-// watched reports transformations that do not end.
-func watched(transform toolscache.TransformFunc) toolscache.TransformFunc {
-	return func(object any) (any, error) {
-		defer underway.Begin("keeping", transformLimit, true, func() string {
-			of, err := meta.Accessor(object)
-			if err != nil {
-				return fmt.Sprintf("a %T", object)
-			}
-			return fmt.Sprintf("%s %s/%s", strings.TrimPrefix(fmt.Sprintf("%T", object), "*"), of.GetNamespace(), of.GetName())
-		})()
-		return transform(object)
-	}
-}
-
 // KeepTemplates makes a cache keep what the containers of pods have in the templates of their direct owners, too.
 func KeepTemplates(kinds map[client.Object]cache.ByObject) {
 	for object, by := range kinds {
 		switch object.(type) {
 		case *appsv1.DaemonSet, *appsv1.ReplicaSet, *appsv1.StatefulSet, *corev1.ReplicationController, *batchv1.Job:
-			by.Transform = watched(ControllerWithTemplate)
+			by.Transform = ControllerWithTemplate
 			kinds[object] = by
 		}
 	}

@@ -8,14 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/celvpa/celvpa/crds/quantity"
-	"github.com/celvpa/celvpa/crds/underway"
 )
 
 // fitting decodes strictly: all or an error.
@@ -77,28 +75,12 @@ func Unknown(data []byte) []error {
 // the type (upstream's CRD admits some) would fail the whole list. SpecUnreadable and
 // StatusUnreadable report the rest; only an unreadable name is an error.
 func (v *VerticalPodAutoscaler) UnmarshalJSON(data []byte) error {
-	defer underway.Begin("decoding VerticalPodAutoscaler", decodeLimit, true, func() string { return nameOf(data) })()
 	*v = VerticalPodAutoscaler{}
 	if quantity.Unmarshal(data, (*fitting)(v)) == nil {
 		return nil
 	}
 	*v = VerticalPodAutoscaler{}
 	return v.readParts(data)
-}
-
-// decodeLimit is far above the decoding time of the largest object that API servers store.
-const decodeLimit = 20 * time.Second
-
-// nameOf returns namespace/name as far as readable.
-func nameOf(data []byte) string {
-	var object struct {
-		Metadata struct {
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-		} `json:"metadata"`
-	}
-	_ = kjson.UnmarshalCaseSensitivePreserveInts(data, &object)
-	return object.Metadata.Namespace + "/" + object.Metadata.Name
 }
 
 // Unreadable says what could not be read, or is empty. Do not act on an unreadable object's spec.

@@ -19,10 +19,9 @@ var health = dashboard{
 				queries: []query{{`process_resident_memory_bytes` + ours, "{{job}} {{instance}}"}}},
 			{kind: graph, title: "CPU", unit: "none", description: "Cores that each process uses.",
 				queries: []query{{`rate(process_cpu_seconds_total[$__rate_interval])` + ours, "{{job}} {{instance}}"}}},
-			{kind: graph, title: "Trouble", unit: "none", description: "All of these should be 0. Panics are bugs in celvpa, stuck work fails /readyz, and unreadable objects are skipped; the log names them.",
+			{kind: graph, title: "Trouble", unit: "none", description: "All of these should be 0. Panics are bugs in celvpa, and unreadable objects are skipped; the log names them.",
 				queries: []query{
 					{`sum(increase(celvpa_recommender_panics_total[$__rate_interval])) + sum(increase(celvpa_updater_panics_total[$__rate_interval]))`, "panics"},
-					{`count(celvpa_overdue_work_seconds) or vector(0)`, "stuck work"},
 					{`sum by (kind) (celvpa_unreadable_objects) or vector(0)`, "unreadable {{kind}}"},
 					{`sum(increase(celvpa_dropped_events_total[$__rate_interval]))`, "events dropped"}}},
 		}},
