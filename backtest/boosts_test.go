@@ -29,7 +29,7 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, updatePol
 		"without the pinned pipeline":     {strings.Replace(workload, "VerticalPodAutoscaler\nmetadata: {", "VerticalPodAutoscaler\nmetadata: {annotations: {rules.celvpa.dev/pipeline: gone}, ", 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			book, err := policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true}})
+			book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: map[string]bool{"CPUStartupBoost": true}})
 			require.NoError(t, err)
 			w := newWorld(t, manifests...)
 			w.options.Points = 20
@@ -49,7 +49,7 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, updatePol
 
 // Regression: whatever the number of pods, one boost of a workload ended in a minute.
 func TestBoostsEndWithinTheBudgetOfTheWorkload(t *testing.T) {
-	book, err := policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true}})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: map[string]bool{"CPUStartupBoost": true}})
 	require.NoError(t, err)
 	w := newWorld(t, strings.Replace(deployment("shop", "Initial", "{cpu: 1, memory: 1Gi}", "{}"), `updatePolicy: {updateMode: "Initial", minReplicas: 1}`,
 		"updatePolicy: {updateMode: Initial}\n  startupBoost: {cpu: {type: Factor, factor: 2, durationSeconds: 3600}}", 1))
@@ -70,7 +70,7 @@ func TestBoostsEndWithinTheBudgetOfTheWorkload(t *testing.T) {
 // Regression: ends of boosts and updates each had a budget of their own. Memory that the end of a
 // boost leaves to the next cycle must not double the number of pods that are disrupted.
 func TestEndsOfBoostsShareTheBudgetWithUpdates(t *testing.T) {
-	book, err := policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true}})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: map[string]bool{"CPUStartupBoost": true}})
 	require.NoError(t, err)
 	w := newWorld(t, strings.Replace(deployment("shop", "Recreate", "{cpu: 1, memory: 1Gi}", "{}"), `updatePolicy: {updateMode: "Recreate", minReplicas: 1}`,
 		"updatePolicy: {updateMode: Recreate}\n  startupBoost: {cpu: {type: Factor, factor: 2, durationSeconds: 3600}}", 1))

@@ -86,8 +86,11 @@ func always(value float64) func(time.Duration) float64 {
 	return func(time.Duration) float64 { return value }
 }
 
+// compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
+var compiledSets compile.Cache
+
 var shippedBook = sync.OnceValue(func() *compile.Rulebook {
-	book, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets})
 	if err != nil {
 		panic(err)
 	}
@@ -103,7 +106,7 @@ func with(t testing.TB, name string, params ...string) Candidate {
 	for i := 0; i < len(params); i += 2 {
 		set[params[i]] = params[i+1]
 	}
-	book, err := policy.Load(policy.Options{Params: set})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Params: set})
 	require.NoError(t, err)
 	return Candidate{Name: name, Book: book, HalfLives: model.DefaultSettings()}
 }

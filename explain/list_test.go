@@ -61,7 +61,7 @@ func TestAVPAWhoseTargetIsGoneSaysSo(t *testing.T) {
 	reader := manifests.Reader{Client: api(t, vpaOf("web", "Deployment", "web")), Namespace: "shop"}
 	set, _, err := reader.Read(t.Context(), append(manifests.PodKinds, manifests.VPAKind)...)
 	require.NoError(t, err)
-	book, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	for name, tt := range map[string]struct {
 		set          *manifests.Set

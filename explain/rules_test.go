@@ -26,9 +26,12 @@ import (
 	"github.com/celvpa/celvpa/explain/ask"
 )
 
+// compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
+var compiledSets compile.Cache
+
 // shippedRules are those at the points that explanations ask.
 var shippedRules = sync.OnceValue(func() *compile.Rulebook {
-	book, err := policy.Load(policy.Options{Points: Points})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Points: Points})
 	if err != nil {
 		panic(err)
 	}
@@ -40,7 +43,7 @@ func overlaid(t *testing.T, changes string) *compile.Rulebook {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "own.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: own}\nspec: {change: ["+changes+"]}\n"), 0o600))
-	book, err := policy.Load(policy.Options{Path: file, Points: Points})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Path: file, Points: Points})
 	require.NoError(t, err)
 	return book
 }

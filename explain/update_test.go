@@ -233,7 +233,7 @@ func TestLowConfidenceBelowSaysWhatIsLittleHistory(t *testing.T) {
 	usage.Memory.Add(1<<30, 1, last)
 	v := vpaOf("web", "Deployment", "web")
 	tokens := func(below string) []string {
-		book, err := policy.Load(policy.Options{Points: []string{facts.ContainerSelect, facts.ContainerPolicy, facts.ContainerEstimate, facts.ContainerRecommend}, Params: map[string]string{"estimate.lowConfidence": below}})
+		book, err := policy.Load(policy.Options{Cache: &compiledSets, Points: []string{facts.ContainerSelect, facts.ContainerPolicy, facts.ContainerEstimate, facts.ContainerRecommend}, Params: map[string]string{"estimate.lowConfidence": below}})
 		require.NoError(t, err)
 		result := recommender.Recommend(book.Default(), v, model.View{Containers: []model.Usage{usage}, Pods: 1}, true)
 		one := answers.Container{Name: "app", Samples: usage.Samples, FirstSample: &first, LastSample: &last, Steps: result.Explained[0].Trace.Steps()}

@@ -103,7 +103,7 @@ func TestModeOffNeedsNoWebhook(t *testing.T) {
 	v := vpaOf("web", "Deployment", "web")
 	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: ptr.To(vpav1.UpdateModeOff)}
 	findings := func(boosts bool) []Finding {
-		book, err := policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": boosts}})
+		book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: map[string]bool{"CPUStartupBoost": boosts}})
 		require.NoError(t, err)
 		o := &objects{vpa: v, hooksRead: true}
 		o.ruledBy(book)

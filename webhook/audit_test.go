@@ -43,7 +43,7 @@ spec:
       expression: has(self.resourcePolicy)
       message: say what is allowed
 `), 0o600))
-	book, err := policy.Load(policy.Options{Path: dir})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Path: dir})
 	require.NoError(t, err)
 	recorder := events.NewFakeRecorder(10)
 	return &Handler{
@@ -140,7 +140,7 @@ func writeOverlay(t *testing.T, spec string) *compile.Rulebook {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: mine}, spec: "+spec+"}\n"), 0o600))
-	book, err := policy.Load(policy.Options{Path: file})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Path: file})
 	require.NoError(t, err)
 	return book
 }

@@ -21,7 +21,7 @@ import (
 // TestQuantitiesThatTakeForEverHoldNobodyUp: apimachinery's parser is busy with 1e-999999999 for many minutes, and cannot be
 // interrupted. Before, each of these reviews took a core and a turn for as long.
 func TestQuantitiesThatTakeForEverHoldNobodyUp(t *testing.T) {
-	book, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	scheme, deployment := webDeployment(t)
 	const (

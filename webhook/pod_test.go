@@ -45,7 +45,7 @@ func TestNewPods(t *testing.T) {
 	defaults := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "defaults"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
 		{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}
 	reader := cached{from: cacheOf(t, &web, deployment, defaults)}
-	book, err := policy.Load(policy.Options{Gates: map[string]bool{"PodLevelResources": true}})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: map[string]bool{"PodLevelResources": true}})
 	require.NoError(t, err)
 
 	const owned = `"labels":{"app":"web"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","controller":true}]`

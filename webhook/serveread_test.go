@@ -78,7 +78,7 @@ func TestOfAKeyThatIsThereTwiceTheLastCounts(t *testing.T) {
 
 // TestObjectsThatMakeNoSenseAreTheHandlersAndDoNotPanic: the review around them is well.
 func TestObjectsThatMakeNoSenseAreTheHandlersAndDoNotPanic(t *testing.T) {
-	book, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	h := &Handler{Rules: func() *compile.Rulebook { return book }, Log: logr.Discard()}
 	s, _ := testServer(t, h.Handle, nil)

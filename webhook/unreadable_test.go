@@ -36,7 +36,7 @@ func webDeployment(t *testing.T) (*runtime.Scheme, *appsv1.Deployment) {
 
 // A recommendation without the bounds that could not be read might be too much.
 func TestAVPAThatCannotBeReadChangesNoNewPods(t *testing.T) {
-	book, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	scheme, deployment := webDeployment(t)
 	for _, tt := range []struct {

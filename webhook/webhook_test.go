@@ -25,7 +25,7 @@ import (
 
 // TestAVPAIsDefaultedOrRefusedWithItsCauses is the answer as API servers get it.
 func TestAVPAIsDefaultedOrRefusedWithItsCauses(t *testing.T) {
-	book, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	h := &Handler{Rules: func() *compile.Rulebook { return book }, Log: logr.Discard()}
 	request := func(operation admissionv1.Operation, object, old string) admission.Request {
@@ -83,7 +83,7 @@ spec:
   - after: defaults/spelling
     stage: {name: others, each: wildcardPolicy, rules: [{name: requests, set: {policy.controlledValues: "'RequestsOnly'"}}]}
 `), 0o600))
-	book, err := policy.Load(policy.Options{Path: file, Gates: map[string]bool{"CPUStartupBoost": true}})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Path: file, Gates: map[string]bool{"CPUStartupBoost": true}})
 	require.NoError(t, err)
 	h := &Handler{Rules: func() *compile.Rulebook { return book }, Log: logr.Discard()}
 	for spec, want := range map[string]string{

@@ -37,7 +37,7 @@ metadata: {name: wildcards-count-for-nothing}
 spec:
   change: [{disable: container-policy/wildcard}]
 `), 0o600))
-	book, err := policy.Load(policy.Options{Path: file})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Path: file})
 	require.NoError(t, err)
 	plan, err := book.Everywhere()
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ spec:
 }
 
 func BenchmarkPolicyRulesFor(b *testing.B) {
-	book, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets})
 	require.NoError(b, err)
 	plan, p := book.Default(), policiesOf("*", "a", "b")
 	b.ReportAllocs()

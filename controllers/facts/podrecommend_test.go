@@ -30,7 +30,7 @@ func podPlan(t testing.TB) *engine.Plan {
 var podPlanOnce = sync.OnceValues(func() (*engine.Plan, error) { return podPlanWith(nil) })
 
 func podPlanWith(params map[string]string) (*engine.Plan, error) {
-	book, err := policy.Load(policy.Options{Gates: map[string]bool{"PodLevelResources": true}, Params: params})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: map[string]bool{"PodLevelResources": true}, Params: params})
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func TestTheTraceSaysWhatStaysWithThePod(t *testing.T) {
 }
 
 func TestNothingIsRecommendedForAPodWithoutNeed(t *testing.T) {
-	off, err := policy.Load(policy.Options{})
+	off, err := policy.Load(policy.Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	lowering := podPolicy(t, "", "cpu=10m memory=10Mi")
 	for name, run := range map[string]func([]facts.PodContainer) (facts.Bounds, []*engine.RuleError){
@@ -159,7 +159,7 @@ spec:
 `
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "failing.yaml"), []byte(overlay), 0o600))
-	book, err := policy.Load(policy.Options{Path: dir, Gates: map[string]bool{"PodLevelResources": true}})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Path: dir, Gates: map[string]bool{"PodLevelResources": true}})
 	require.NoError(t, err)
 	plan := policy.For(book, &vpav1.VerticalPodAutoscaler{}).Plan
 

@@ -19,7 +19,7 @@ import (
 
 func shippedPlan(t *testing.T) *engine.Plan {
 	t.Helper()
-	book, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	return book.Default()
 }

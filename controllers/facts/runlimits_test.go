@@ -57,7 +57,7 @@ func largestPod(t *testing.T) facts.PodInput {
 // shipped rule set take more fails here before it is left out anywhere.
 func TestTheShippedRulesTakeAQuarterOfARunAtMost(t *testing.T) {
 	gates := map[string]bool{"InPlace": true, "PerVPAConfig": true, "CPUStartupBoost": true, "MemoryPerCPURatio": true, "RequestToLimitRatio": true, "PodLevelResources": true}
-	book, err := policy.Load(policy.Options{Gates: gates})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: gates})
 	require.NoError(t, err)
 	plan, trace := book.Default(), &engine.Trace{}
 

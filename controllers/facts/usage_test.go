@@ -16,12 +16,17 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/rules"
 )
 
+// compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
+var compiledSets compile.Cache
+
 func planWith(t *testing.T, o policy.Options) *engine.Plan {
 	t.Helper()
+	o.Cache = &compiledSets
 	book, err := policy.Load(o)
 	require.NoError(t, err)
 	return book.Default()

@@ -21,6 +21,7 @@ import (
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
 )
 
@@ -36,9 +37,12 @@ func marginOverlay(name string, generation int64, margin, namespace string) rule
 }
 
 // clusterSource follows a list of overlays that the test changes.
+// compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
+var compiledSets compile.Cache
+
 func clusterSource(t *testing.T) (*Source, *[]rulesv1alpha1.RuleOverlay, *error) {
 	t.Helper()
-	s, err := NewSource(Options{}, time.Second, testclock.NewFakeClock(time.Unix(0, 0)), logr.Discard())
+	s, err := NewSource(Options{Cache: &compiledSets}, time.Second, testclock.NewFakeClock(time.Unix(0, 0)), logr.Discard())
 	require.NoError(t, err)
 	var objects []rulesv1alpha1.RuleOverlay
 	var failure error
@@ -212,7 +216,7 @@ func TestAnObjectMeansWhatTheSameDocumentInAFileMeans(t *testing.T) {
 	require.NoError(t, err)
 	direct, err := loader.Overlay("f.yaml", []byte(`{"apiVersion":"rules.celvpa.dev/v1alpha1","kind":"RuleOverlay","metadata":{"name":"all"},"spec":`+spec+`}`))
 	require.NoError(t, err)
-	shipped, err := Load(Options{})
+	shipped, err := Load(Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	digest := func(overlay *document.Overlay) string {
 		book, err := shipped.With(overlay)

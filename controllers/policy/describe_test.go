@@ -11,7 +11,7 @@ import (
 )
 
 func TestDescribeRules(t *testing.T) {
-	book, err := Load(Options{})
+	book, err := Load(Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	plan := book.Default()
 	require.Equal(t, answers.Rules{Pipeline: "default@1.0.0", Digest: plan.Digest()}, DescribeRules(compile.Selection{Plan: plan}))

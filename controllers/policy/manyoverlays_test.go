@@ -26,6 +26,9 @@ func heapInUse() int64 {
 // TestThousandsOfOverlays: as many as are allowed take less than 256 MiB, the others are refused
 // and said so, and what comes or goes later does not compile them all again.
 func TestThousandsOfOverlays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles hundreds of overlays: make test-many")
+	}
 	s, objects, _ := clusterSource(t)
 	const count = 2000
 	for i := range count {
@@ -55,6 +58,9 @@ func TestThousandsOfOverlays(t *testing.T) {
 // could all match, are compiled alone, and nothing is kept of comparing each with each. 150 of them
 // took 1 GiB, until the next change, and minutes.
 func TestManyOverlaysOfOneRuleSet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles hundreds of overlays: make test-many")
+	}
 	s, objects, _ := clusterSource(t)
 	for i := range 100 {
 		o := marginOverlay(fmt.Sprintf("team-%03d", i), 1, "0.1", "")

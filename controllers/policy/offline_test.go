@@ -11,7 +11,7 @@ import (
 )
 
 func TestOverlaysApplyAndFaultyOnesAreNamed(t *testing.T) {
-	book, err := Load(Options{})
+	book, err := Load(Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	next, err := WithOverlays(book, []rulesv1alpha1.RuleOverlay{
 		marginOverlay("broken", 1, `"much"`, "a"), marginOverlay("fine", 1, "0.3", "a"),

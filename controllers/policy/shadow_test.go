@@ -46,7 +46,7 @@ func TestDifferenceIsCountedEachTimeAndReportedWhenNew(t *testing.T) {
 }
 
 func TestAVPAGetsThePipelineItPinsAndTheOverlaysThatMatchIt(t *testing.T) {
-	book, err := Load(Options{})
+	book, err := Load(Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	v := &vpav1.VerticalPodAutoscaler{}
 	require.Same(t, book.Default(), For(book, v).Plan)

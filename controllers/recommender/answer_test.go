@@ -216,12 +216,13 @@ func TestTheExplainedRecommendationIsTheStatus(t *testing.T) {
 	}
 	var books []*compile.Rulebook
 	for _, o := range options {
+		o.Cache = &compiledSets
 		book, err := policy.Load(o)
 		require.NoError(t, err)
 		books = append(books, book)
 	}
 	targetsSeen := 0
-	for n := range 300 {
+	for n := range cases(300) {
 		w := newWorldOf(t, books[n%len(books)])
 		var ids []model.PodID
 		for p := range 1 + r.Intn(3) {
@@ -265,5 +266,5 @@ func TestTheExplainedRecommendationIsTheStatus(t *testing.T) {
 			w.v.Status = *status
 		}
 	}
-	require.Greater(t, targetsSeen, 1000)
+	require.Greater(t, targetsSeen, cases(1000))
 }

@@ -282,7 +282,7 @@ func TestAVPADeletedMidCycleIsNoError(t *testing.T) {
 func TestNewRulesApplyWhileVPAsCannotBeListed(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	c.cycle("a app")
-	more, err := policy.Load(policy.Options{Params: map[string]string{"podMinimum.cpu": "5000"}})
+	more, err := policy.Load(policy.Options{Cache: &compiledSets, Params: map[string]string{"podMinimum.cpu": "5000"}})
 	require.NoError(t, err)
 	c.Rules = func() *compile.Rulebook { return more }
 	c.fault = func(verb string, _ client.Object) error {

@@ -20,7 +20,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func shippedRules(t testing.TB) *compile.Rulebook {
 	t.Helper()
-	book, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets})
 	require.NoError(t, err)
 	return book
 }

@@ -14,7 +14,7 @@ import (
 
 // TestImplausibleSamplesAreNamedOnEachPath: those of history vanished without a word.
 func TestImplausibleSamplesAreNamedOnEachPath(t *testing.T) {
-	book, err := policy.Load(policy.Options{Params: map[string]string{"plausible-usage.sample.cpu": "1500m"}})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Params: map[string]string{"plausible-usage.sample.cpu": "1500m"}})
 	require.NoError(t, err)
 	objects := workload("shop", "app")
 	objects[2].(*appsv1.Deployment).Spec.Selector.MatchLabels = map[string]string{"app": "shop"}

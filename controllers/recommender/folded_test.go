@@ -67,12 +67,12 @@ func randomVPA(r *rand.Rand) *vpav1.VerticalPodAutoscaler {
 // the rules; for VPAs whose policies change from one cycle to the next, and rules that are reloaded.
 func TestFoldedPlansRecommendTheSame(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
-	capped, err := policy.Load(policy.Options{Params: map[string]string{"containerMaxAllowed.cpu": "900m", "containerMaxAllowed.memory": "1Gi"}})
+	capped, err := policy.Load(policy.Options{Cache: &compiledSets, Params: map[string]string{"containerMaxAllowed.cpu": "900m", "containerMaxAllowed.memory": "1Gi"}})
 	require.NoError(t, err)
 	books := []*compile.Rulebook{shippedRules(t), capped}
 	view := watched([]string{"a", "b", "c"}, 300, func(i int) int64 { return int64(i) * 7 }, always(1<<30))
 	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
-	for i := range 200 {
+	for i := range cases(200) {
 		book := books[r.Intn(2)]
 		v := randomVPA(r)
 		v.ResourceVersion = strconv.Itoa(i)

@@ -24,7 +24,7 @@ func brokenRules(t *testing.T) *compile.Rulebook {
 	require.NoError(t, err)
 	require.Contains(t, string(text), "isOff(policy.?mode)")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "isOff(policy.?mode)", "policy.mode == 'Off'", 1)), 0o600))
-	book, err := policy.Load(policy.Options{Path: dir})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Path: dir})
 	require.NoError(t, err)
 	return book
 }

@@ -162,10 +162,7 @@ func sortedNames(pods map[string]*acting) (out []string) {
 // cycles recommends what one does that runs on, to the byte, for as long as the history of both
 // lasts, and writes no checkpoint that the other does not write.
 func TestARestartChangesNoRecommendation(t *testing.T) {
-	restarts, killed, changes, seeds := 0, 0, 0, 2
-	if !testing.Short() {
-		seeds = 10
-	}
+	restarts, killed, changes, seeds := 0, 0, 0, cases(10)
 	for seed := range uint64(seeds) {
 		a, b := workload("a"), workload("b")
 		objects := []client.Object{a[0], a[2]} // its pods come later

@@ -30,8 +30,20 @@ type world struct {
 	v       *vpav1.VerticalPodAutoscaler
 }
 
+// cases is how many of so many random cases run: with -short, as in `make test`, a fifth.
+func cases(number int) int {
+	if testing.Short() {
+		return number / 5
+	}
+	return number
+}
+
+// compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
+var compiledSets compile.Cache
+
 func newWorld(t *testing.T, o policy.Options) *world {
 	t.Helper()
+	o.Cache = &compiledSets
 	book, err := policy.Load(o)
 	require.NoError(t, err)
 	return newWorldOf(t, book)

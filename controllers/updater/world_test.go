@@ -56,13 +56,16 @@ type world struct {
 	refuse func(ask, name string) error
 }
 
+// compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
+var compiledSets compile.Cache
+
 var (
-	plainBook   = sync.OnceValues(func() (*compile.Rulebook, error) { return policy.Load(policy.Options{}) })
+	plainBook   = sync.OnceValues(func() (*compile.Rulebook, error) { return policy.Load(policy.Options{Cache: &compiledSets}) })
 	inPlaceBook = sync.OnceValues(func() (*compile.Rulebook, error) {
-		return policy.Load(policy.Options{Gates: map[string]bool{"InPlace": true}})
+		return policy.Load(policy.Options{Cache: &compiledSets, Gates: map[string]bool{"InPlace": true}})
 	})
 	podLevelBook = sync.OnceValues(func() (*compile.Rulebook, error) {
-		return policy.Load(policy.Options{Gates: map[string]bool{"PodLevelResources": true}})
+		return policy.Load(policy.Options{Cache: &compiledSets, Gates: map[string]bool{"PodLevelResources": true}})
 	})
 )
 
@@ -158,6 +161,7 @@ func pointersTo(pods []corev1.Pod) []*corev1.Pod {
 // withRules replaces the shipped rules.
 func withRules(t *testing.T, rules policy.Options) func(*Options) {
 	t.Helper()
+	rules.Cache = &compiledSets
 	book, err := policy.Load(rules)
 	require.NoError(t, err)
 	return func(o *Options) { o.Rules = func() *compile.Rulebook { return book } }

@@ -14,7 +14,11 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
+
+// compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
+var compiledSets compile.Cache
 
 func plan(t *testing.T, gates ...string) *engine.Plan {
 	t.Helper()
@@ -22,7 +26,7 @@ func plan(t *testing.T, gates ...string) *engine.Plan {
 	for _, g := range gates {
 		on[g] = true
 	}
-	book, err := policy.Load(policy.Options{Gates: on})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: on})
 	require.NoError(t, err)
 	return book.Default()
 }

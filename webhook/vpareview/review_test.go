@@ -11,7 +11,11 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
+
+// compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
+var compiledSets compile.Cache
 
 func plan(t testing.TB, gates ...string) *engine.Plan {
 	t.Helper()
@@ -19,7 +23,7 @@ func plan(t testing.TB, gates ...string) *engine.Plan {
 	for _, g := range gates {
 		on[g] = true
 	}
-	book, err := policy.Load(policy.Options{Gates: on})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: on})
 	require.NoError(t, err)
 	return book.Default()
 }
@@ -31,7 +35,7 @@ func changed(t testing.TB, changes string, gates ...string) *engine.Plan {
 	for _, g := range gates {
 		on[g] = true
 	}
-	book, err := policy.Load(policy.Options{Gates: on, Path: writeRules(t, "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec:\n  change:"+changes)})
+	book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: on, Path: writeRules(t, "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec:\n  change:"+changes)})
 	require.NoError(t, err)
 	plan, err := book.Everywhere()
 	require.NoError(t, err)
@@ -168,7 +172,7 @@ func TestADefaultOfAnUnknownFieldIsAnErrorAtItsPlace(t *testing.T) {
 		`spec.updatePolicy.minReplicas: "'two'"`:    "the expression gives string, the field holds int",
 		`policy.controlledValues: "'RequestsOnly'"`: `"policy.controlledValues" belongs to the items of containerPolicy, wildcardPolicy; give the stage each: containerPolicy`,
 	} {
-		_, err := policy.Load(policy.Options{Path: writeRules(t, "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec:\n  change:\n"+
+		_, err := policy.Load(policy.Options{Cache: &compiledSets, Path: writeRules(t, "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec:\n  change:\n"+
 			"  - {after: defaults/update-policy, stage: {name: mine, rules: [{name: mine, set: {"+set+"}}]}}\n")})
 		require.ErrorContains(t, err, want, set)
 		require.ErrorContains(t, err, ".yaml:6:", set)

@@ -28,7 +28,7 @@ func TestWhatAnOverlayInModeWarnWouldSayIsAWarning(t *testing.T) {
 		"of other validations": {mode: "Warn", change: "{disable: vpa-object/one-recommender}", policy: auto(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			book, err := policy.Load(policy.Options{Path: writeRules(t,
+			book, err := policy.Load(policy.Options{Cache: &compiledSets, Path: writeRules(t,
 				"{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: mine}, spec: {mode: "+tt.mode+", change: ["+tt.change+"]}}")})
 			require.NoError(t, err)
 			req := Read([]byte(`{"metadata":{"name":"a"},"spec":{"targetRef":{"kind":"Deployment","name":"a"}`+tt.policy+`}}`), nil, "")

@@ -317,7 +317,7 @@ func TestPanicAffectsItsPodOnly(t *testing.T) {
 // Audited overlays are evaluated for boosts, too.
 func TestAuditedOverlaysReportTheirEffectOnBoosts(t *testing.T) {
 	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
-	off, err := policy.Load(policy.Options{Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
+	off, err := policy.Load(policy.Options{Cache: &compiledSets, Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
 	require.NoError(t, err)
 	v := &matcher.VPA{Object: sixty(t), Rules: compile.Selection{Plan: shippedPlan(t), Shadows: []compile.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}}
 	l.Turn = func(context.Context) error { return context.Canceled }

@@ -19,9 +19,12 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
+// compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
+var compiledSets compile.Cache
+
 // shippedRules are the shipped rules with gates CPUStartupBoost and PodLevelResources on.
 var shippedRules = sync.OnceValues(func() (*compile.Rulebook, error) {
-	return policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true, "PodLevelResources": true},
+	return policy.Load(policy.Options{Cache: &compiledSets, Gates: map[string]bool{"CPUStartupBoost": true, "PodLevelResources": true},
 		Points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}})
 })
 
@@ -288,7 +291,7 @@ func TestAForgedBoostGivesNoMoreThanThePodTemplateHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			params := map[string]string{"maxBoostedCPU": "2"}
 			maps.Copy(params, tt.params)
-			book, err := policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true}, Params: params, Points: []string{facts.ContainerPolicy, facts.PodFit, facts.PodResources}})
+			book, err := policy.Load(policy.Options{Cache: &compiledSets, Gates: map[string]bool{"CPUStartupBoost": true}, Params: params, Points: []string{facts.ContainerPolicy, facts.PodFit, facts.PodResources}})
 			require.NoError(t, err)
 			pod := podOf(t, time.Hour, `{"containers":[{"name":"a","resources":{"requests":{"cpu":"2","memory":"100Mi"},"limits":{"cpu":"4"}}}]}`, map[string]string{"a": tt.note})
 			in := facts.PodInput{Pod: pod, VPA: vpaOf(t, `{"spec":{"resourcePolicy":{"containerPolicies":[`+tt.policy+`]},`+boost60+`}}`), Now: noon, Template: tt.template}
