@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// UpstreamRelease is what conformance/upstream pins.
+// UpstreamRelease is what conformance/upstream/programs pins.
 const UpstreamRelease = "1.8.1"
 
 // BuildUpstream compiles an upstream component into bin/ and keeps it there. Progress goes to out.
@@ -24,7 +24,7 @@ func BuildUpstream(ctx context.Context, component string, out io.Writer) (string
 		return program, nil
 	}
 	fmt.Fprintf(out, "building upstream's %s %s (2 minutes the first time on two cores)\n", component, UpstreamRelease)
-	cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "upstream"), "-o", program,
+	cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "upstream", "programs"), "-o", program,
 		"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/"+component)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if err := building(root, "upstream's "+component, cmd); err != nil {
