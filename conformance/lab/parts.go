@@ -46,9 +46,10 @@ const (
 )
 
 // build says how parts are built. What is missing of one is built by one go command, so that packages compile once and the programs
-// link side by side. The versions of all are in this module's go.mod, and of what celvpa uses, too, the same as in celvpa's (a test
-// holds it): such packages compile once for all.
+// link side by side. What celvpa uses, too, has the same version in this module as in celvpa's (a test holds it): such packages compile
+// once for both.
 type build struct {
+	folder  string // of a module below this one, for programs that do not build with these versions; empty = this one
 	ldflags string
 	tags    string
 	cold    string // duration of the first build on two cores
@@ -59,10 +60,10 @@ var (
 	etcd       = &build{ldflags: "-s -w", cold: "20 s"}
 	// For tests of usage history and of what deploy/monitoring holds. The tag drops cloud service discovery, a third of the packages;
 	// without the tag builtinassets there is no web UI.
-	prometheus = &build{cold: "4 min", tags: "remove_all_sd",
+	prometheus = &build{folder: "prometheus", cold: "4 min", tags: "remove_all_sd",
 		ldflags: "-s -w -X github.com/prometheus/common/version.Version=" + prometheusVersion[1:]}
 	// The container runtime and the network plugins of a virtual machine. The tags drop snapshotters that need C libraries.
-	containerd = &build{cold: "90 s", tags: "no_btrfs no_devmapper no_zfs osusergo netgo static_build",
+	containerd = &build{folder: "containerd", cold: "90 s", tags: "no_btrfs no_devmapper no_zfs osusergo netgo static_build",
 		ldflags: "-s -w -X github.com/containerd/containerd/v2/version.Version=" + containerdVersion}
 	kubeStateMetrics = &build{ldflags: "-s -w", cold: "2 min"}
 )
@@ -240,7 +241,7 @@ func (p *parts) build(ctx context.Context, from *build, together []part) error {
 		names = append(names, one.name+" "+one.version)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
+	cmd.Dir = filepath.Join(dir, from.folder)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
