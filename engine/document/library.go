@@ -258,17 +258,18 @@ func (l *Library) RuleSetIDs() []string { return slices.Sorted(maps.Keys(l.RuleS
 func (l *Library) Params() []ParamRef {
 	var out []ParamRef
 	for _, id := range slices.Sorted(maps.Keys(l.Pipelines)) {
+		readers := map[string][]*RuleSet{}
+		for _, set := range l.setsIn(l.Pipelines[id]) {
+			for name := range l.Pipelines[id].ReadsParams(set) {
+				readers[name] = append(readers[name], set)
+			}
+		}
 		for _, p := range l.Pipelines[id].Params {
 			if slices.ContainsFunc(out, func(r ParamRef) bool { return r.Key == p.Name.Value }) {
 				continue
 			}
-			ref := ParamRef{Key: p.Name.Value, Param: p}
-			for _, set := range l.setsIn(l.Pipelines[id]) {
-				if name, _ := CutParam(p.Name.Value); l.Pipelines[id].ReadsParams(set)[name] {
-					ref.RuleSets = append(ref.RuleSets, set)
-				}
-			}
-			out = append(out, ref)
+			name, _ := CutParam(p.Name.Value)
+			out = append(out, ParamRef{Key: p.Name.Value, Param: p, RuleSets: readers[name]})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.RuleSets)) {
