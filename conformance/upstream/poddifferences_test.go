@@ -217,9 +217,13 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 	},
 	{
 		name:    "limits of 0",
-		why:     "API servers refuse a request above its limit, so a container with a limit of 0 is left at that.",
+		why:     "API servers refuse a request above its limit, so a container with a limit of 0 is left at that, and gets no boost.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {limits: {cpu: 0}}}]}}, vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 250m}}]}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
+			cpu, has := r.limit(d.Index)[corev1.ResourceCPU]
+			if has && cpu.IsZero() && r.boostOf(d) != nil && (d.Kind == podBoost || d.Resource == corev1.ResourceCPU) {
+				return true
+			}
 			limit, has := r.limit(d.Index)[d.Resource]
 			return has && limit.IsZero() && (r.refused(d.Index, d.Resource) || d.Ours && d.Item == string(d.Resource)+" capped to container limit")
 		},

@@ -18,7 +18,7 @@ func (r *podResult) recommendedTogether(name corev1.ResourceName) (sum resource.
 	for i := range r.In.Pod.Spec.Containers {
 		c := &r.In.Pod.Spec.Containers[i]
 		amounts := c.Resources.Requests
-		if known := recommendedFor(r.VPA, c.Name); known != nil {
+		if known := recommendedFor(r.VPA, c.Name); known != nil && r.controls(c.Name, name) {
 			amounts = known.Target
 		}
 		sum.Add(amounts[name])
@@ -37,13 +37,18 @@ func (r *podResult) ofPods(has func(corev1.LimitRangeItem) bool) bool {
 func (r *podResult) belowMinimum(name corev1.ResourceName) bool {
 	sum := r.recommendedTogether(name)
 	var requests, limits resource.Quantity // that upstream writes
+	limited := false
 	for _, c := range r.Upstream.Pod.Spec.Containers {
 		requests.Add(c.Resources.Requests[name])
-		limits.Add(c.Resources.Limits[name])
+		limit := c.Resources.Limits[name]
+		limited = limited || limit.Sign() > 0
+		if request, has := c.Resources.Requests[name]; !has || !request.IsZero() { // for celvpa, the limit of a request of 0 would be 0
+			limits.Add(limit)
+		}
 	}
 	return r.ofPods(func(item corev1.LimitRangeItem) bool {
 		least := item.Min[name]
-		return sum.Cmp(least) < 0 || least.Sign() > 0 && (requests.Cmp(least) < 0 || limits.Sign() > 0 && limits.Cmp(least) < 0)
+		return sum.Cmp(least) < 0 || least.Sign() > 0 && (requests.Cmp(least) < 0 || limited && limits.Cmp(least) < 0)
 	})
 }
 

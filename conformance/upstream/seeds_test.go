@@ -34,13 +34,21 @@ func seeds(t *testing.T, number int) iter.Seq[uint64] {
 	}
 }
 
-// cases is how many of so many generated cases run: with -short, as in `make test`, a fifth. Rare deliberate differences need all of
-// them: only `make test-all` says that one explains no case.
+// cases is how many of so many generated cases run: with -short, as in `make test`, a fifth.
 func cases(number int) int {
 	if testing.Short() {
 		return number / 5
 	}
 	return number
+}
+
+// explainsSome requires that a deliberate difference was met. Rare ones are not in each draw, so only all cases of the first seed are
+// asked, as in `make test-all`.
+func explainsSome(t *testing.T, met map[string]int, difference string) {
+	t.Helper()
+	if met[difference] == 0 && !testing.Short() && os.Getenv(seedVariable) == "" {
+		t.Errorf("the deliberate difference %q explains no generated case: it is stale, or the generator misses it", difference)
+	}
 }
 
 // TestASeedIsOneCase: regression, a generator that drew in the order of a map made another case in each run, so a fault came and went.

@@ -155,7 +155,7 @@ func judgeUpdate(c testCase, met func(entry string)) (*updateResult, []updateDis
 		return r, nil, nil
 	}
 	explained := func(entries []updateDifference) ([]updateDifference, []updateDiscrepancy) {
-		in, w := r.In.copy(), ways{leave: map[string]bool{}, anyway: map[string]bool{}}
+		in, w := r.In.copy(), ways{leave: map[string]bool{}, anyway: map[string]bool{}, evicted: map[string]bool{}}
 		var used []updateDifference
 		for _, x := range entries {
 			if x.even(r, &in, &w) {

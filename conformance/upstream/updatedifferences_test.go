@@ -177,8 +177,9 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 					if strings.HasPrefix(key, annotationBoost) {
 						delete(pod.Annotations, key)
 						changed = true
-						if r.Gates.CPUStartupBoost && !r.starves(pod) {
-							w.leave[pod.Name] = true
+						if r.Gates.CPUStartupBoost {
+							starves := r.starves(pod)
+							w.leave[pod.Name], w.evicted[pod.Name] = !starves, starves
 						}
 					}
 				}

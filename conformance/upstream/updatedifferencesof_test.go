@@ -150,7 +150,7 @@ func (r *updateResult) dropKillsWithoutRise(pod *corev1.Pod) (changed bool) {
 // starves reports whether a boosted pod is evicted in spite of its boost: it is not ready, and a container that ran out of memory soon
 // after its start would request more.
 func (r *updateResult) starves(pod *corev1.Pod) bool {
-	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+	if r.mode() == upstreamv1.UpdateModeInPlace || slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}) {
 		return false

@@ -83,6 +83,7 @@ func (a *updateAnswer) String() string {
 type ways struct {
 	leave           map[string]bool // these pods are not looked at, but count
 	anyway          map[string]bool // these pods are updated also where they are well
+	evicted         map[string]bool // these pods are evicted, and no resize is tried
 	evictInTurn     bool            // evictions take place in the order of pods, not after all resizes
 	deferredWaits   bool            // mode InPlace: what is deferred is not sent
 	infeasibleWaits bool            // mode InPlace: what the node finds infeasible is remembered, and not sent
@@ -291,6 +292,9 @@ func (c *upstreamCycle) mayResize(pod *corev1.Pod) bool {
 // resize decides again about a pod and sends the resize. It reports whether to evict the pod
 // instead.
 func (c *upstreamCycle) resize(pod *corev1.Pod) (evict bool) {
+	if c.evicted[pod.Name] {
+		return true
+	}
 	never := c.mode == upstreamv1.UpdateModeInPlace
 	switch c.resizes.CanInPlaceUpdate(pod, c.vpa, c.infeasible) {
 	case updaterutils.InPlaceDeferred:
