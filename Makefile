@@ -47,13 +47,12 @@ MODULES := conformance/lab conformance/upstream conformance/chart release
 
 # Parts of make test and what make test-all adds; those that take longest come first.
 UNIT := test-unit-root test-unit-upstream test-unit-lab
-LABS := test-integration test-faults chart-test test-monitoring
-REST := test-many test-release page-test
-# Two parts at a time, and on labs, where tests mostly wait, three; with LONG=1, which takes several times the CPU, one. The
-# real node comes last: it is emulated, and wants the machine to itself.
+LABS := test-integration test-faults chart-test test-node-vm test-monitoring
+REST := test-release page-test
+# Two parts at a time, and on labs, where tests mostly wait, three; with LONG=1, which takes several times the CPU, one.
 BUSY_UNIT := $(if $(BUSY),busy:)
 BUSY_LAB := $(if $(filter-out unit,$(BUSY)),busy:)
-WAVE_LABS = '$(BUSY_LAB)$(if $(LONG),1,3):$(LABS)$(1)' '$(BUSY_LAB)1:test-node-vm'
+WAVE_LABS = '$(BUSY_LAB)$(if $(LONG),1,3):$(LABS)$(1)'
 
 # Lint comes alone: beside unit tests, both would compile all packages on a fresh machine.
 .PHONY: test
@@ -62,7 +61,7 @@ test: need-go ## What a change must pass: lint, unit tests, rule tables, parity 
 
 .PHONY: test-all
 test-all: need-go ## Everything: the same, and all tests on labs, faults, a real node, the chart, monitoring, pages in a browser, the release, more random cases; LONG=1 also fuzzes, and detects races
-	@conformance/test.sh '1:lint' '$(BUSY_UNIT)2:$(UNIT)' $(if $(LONG),'1:test-race test-fuzz') '$(BUSY_LAB)1:lab-build' $(call WAVE_LABS, $(REST))
+	@MANY=1 conformance/test.sh '1:lint' '$(BUSY_UNIT)2:$(UNIT)' $(if $(LONG),'1:test-race test-fuzz') '$(BUSY_LAB)1:lab-build' $(call WAVE_LABS, $(REST))
 
 .PHONY: test-unit
 test-unit: need-go ## The unit tests, rule tables and parity tests of make test; BUSY=1 runs four busy loops beside
@@ -71,23 +70,17 @@ test-unit: need-go ## The unit tests, rule tables and parity tests of make test;
 # A package that hangs is ended after an hour; how fast the machine is decides nothing. make lint vets.
 UNIT_FLAGS := -count=1 -timeout 1h -vet=off
 
-# -short leaves out what needs a lab, Prometheus or a browser, and tries fewer random cases.
+# -short leaves out what needs a lab, Prometheus or a browser, and tries a fifth of the random VPAs, pods and workloads, and few of
+# the hundreds of overlays. MANY=1, as in make test-all, tries all.
+NEED_LABS := browser|history|integration|monitoring|node|reliability
+
 .PHONY: test-unit-root
 test-unit-root: need-go
-	go test $(UNIT_FLAGS) -short ./...
+	go test $(UNIT_FLAGS) $(if $(MANY),$$(go list ./... | grep -vE '/conformance/($(NEED_LABS))$$'),-short ./...)
 
 .PHONY: test-unit-upstream test-unit-lab
 test-unit-upstream test-unit-lab: need-go
-	go test -C conformance/$(@:test-unit-%=%) $(UNIT_FLAGS) -short ./...
-
-# Packages that try fewer cases with -short.
-MANY := ./backtest ./controllers/policy ./controllers/recommender ./controllers/updater
-
-.PHONY: test-many
-test-many: need-go ## The random VPAs, pods and workloads, and the hundreds of overlays, of which make test tries fewer
-	go test -C conformance/upstream $(UNIT_FLAGS) .
-	go test -C conformance/lab $(UNIT_FLAGS) ./judge
-	go test $(UNIT_FLAGS) $(MANY)
+	go test -C conformance/$(@:test-unit-%=%) $(UNIT_FLAGS) $(if $(MANY),,-short) ./...
 
 .PHONY: test-release
 test-release: need-go ## Tests of the release: archives, images, SBOMs and the chart package, with a registry in the process
@@ -137,12 +130,14 @@ test-monitoring: need-go ## Tests with a real Prometheus: of alerts and dashboar
 
 .PHONY: test-node
 test-node: need-go ## Tests on a real node, whose kernel is read: the virtual machine of make lab-up NODE=vm, or the cluster of KUBECONFIG with LOAD_IMAGE=command; skipped, with the reason, where parts are missing
-	go test -count=1 -timeout 4h -v ./conformance/node -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
+	go test -count=1 -timeout 4h -v $(if $(TESTS),-run '$(TESTS)') ./conformance/node -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
 
-# A cluster that happens to be in KUBECONFIG is not what make test-all is about.
+# A node that is emulated has no CPU to spare: celvpa runs beside it, but for the tests of its own pods. A cluster that happens to be
+# in KUBECONFIG is not what make test-all is about.
 .PHONY: test-node-vm
 test-node-vm:
-	@$(MAKE) --no-print-directory test-node KUBECONFIG=
+	@$(MAKE) --no-print-directory test-node KUBECONFIG= BESIDE=1
+	@$(MAKE) --no-print-directory test-node KUBECONFIG= TESTS='Killed|Upgrade|UsageOfTheNode'
 
 .PHONY: test-faults
 test-faults: need-go ## Tests of faults on a lab: what docs/reliability.md promises

@@ -17,9 +17,6 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// fromTheNode is this machine's loopback as the lab's node sees it, through which the API server reaches webhooks.
-const fromTheNode = "10.0.2.2"
-
 // startBeside runs all components in one process, with the flags of testdata/values.yaml.
 func startBeside(ctx context.Context) (stop func(), err error) {
 	if lab == nil {
@@ -43,11 +40,11 @@ func startBeside(ctx context.Context) (stop func(), err error) {
 	if err := yaml.Unmarshal(text, &values); err != nil {
 		return nil, err
 	}
-	args, address, err := harness.LocalWebhookArgs(fromTheNode)
+	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
-	args = append(append([]string{"run", "--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1"}, args...), values.Recommender.ExtraArgs...)
+	args = append(append([]string{"run", "--kubeconfig=" + kubeconfig}, args...), values.Recommender.ExtraArgs...)
 	args = append(args, values.Updater.ExtraArgs...)
 	var gates []string
 	for _, gate := range slices.Sorted(maps.Keys(values.FeatureGates)) {

@@ -27,7 +27,7 @@ func heapInUse() int64 {
 // and said so, and what comes or goes later does not compile them all again.
 func TestThousandsOfOverlays(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles hundreds of overlays: make test-many")
+		t.Skip("compiles hundreds of overlays: make test-all")
 	}
 	s, objects, _ := clusterSource(t)
 	const count = 2000
@@ -59,7 +59,7 @@ func TestThousandsOfOverlays(t *testing.T) {
 // took 1 GiB, until the next change, and minutes.
 func TestManyOverlaysOfOneRuleSet(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles hundreds of overlays: make test-many")
+		t.Skip("compiles hundreds of overlays: make test-all")
 	}
 	s, objects, _ := clusterSource(t)
 	for i := range 100 {
