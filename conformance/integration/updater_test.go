@@ -47,6 +47,7 @@ func TestUpdater(t *testing.T) {
 		"AEP-8818 Indefinite Wait for In-Progress Updates":             indefiniteWaitForInProgressUpdates,
 		"AEP-8818 Failed Update - Retry Success":                       failedUpdateRetrySuccess,
 		"AEP-8818 Infeasible Resize Handling":                          infeasibleResizeHandling,
+		"resizes that a policy changes":                                resizesThatAPolicyChanges,
 		"a memory limit below what is used heals when more is wanted":  aMemoryLimitBelowUsage,
 		"AEP-8818 Infeasible Status Storage":                           infeasibleStatusStorage,
 		"AEP-8818 Infeasible Patch Rejection with NodeCapacity Cause":  infeasiblePatchRejection,

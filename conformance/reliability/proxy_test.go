@@ -2,6 +2,9 @@ package reliability
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,6 +91,48 @@ func TestAnswersThatAreLost(t *testing.T) {
 	s.ends()
 	require.Positive(t, s.proxy.Counts()["lose"])
 	end()
+	s.losesNothing()
+}
+
+// TestAnAPIServerThatEndsInEachWrite carries out the first write of each kind, answers nobody, and is gone for some seconds.
+func TestAnAPIServerThatEndsInEachWrite(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "rel-each-write", newProxy(t))
+	writes := map[string]faults.Match{"events": faults.On("events", "create"), "pods": faults.On("pods", "patch")}
+	for _, one := range []string{"verticalpodautoscalers/status", "verticalpodautoscalercheckpoints", "pods/eviction", "pods/resize"} {
+		writes[one] = faults.On(one, "create", "update", "patch")
+	}
+	ended := make(chan string, len(writes))
+	var mutex sync.Mutex
+	left := maps.Clone(writes)
+	defer s.proxy.Inject(faults.Fault{Share: 1, Effects: []faults.Effect{faults.Lose()}, On: func(r faults.Request) bool {
+		mutex.Lock()
+		defer mutex.Unlock()
+		for one, is := range left {
+			if is(r) {
+				delete(left, one)
+				ended <- one
+				return true
+			}
+		}
+		return false
+	}})()
+	s.begin()
+	for range writes {
+		select {
+		case one := <-ended:
+			t.Log("ends in a write of " + one)
+		case <-time.After(hang.Limit):
+			mutex.Lock()
+			defer mutex.Unlock()
+			require.FailNow(t, "some writes never came", "%v", slices.Collect(maps.Keys(left)))
+		}
+		end, err := s.proxy.Outage()
+		require.NoError(t, err)
+		lasts(t, 3*time.Second)
+		require.NoError(t, end())
+	}
+	s.ends()
 	s.losesNothing()
 }
 

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,6 +51,33 @@ func TestARefusedResizeIsFollowedByAnEviction(t *testing.T) {
 	require.Equal(t, []string{"resize web-02", "evict web-02"}, w.cycle())
 	require.Len(t, w.heard("ResizeRefused"), 1, "the same refusal of another pod is not reported again")
 	require.Contains(t, w.heard("EvictedByVPA")[0], "(update/resize-refused)")
+}
+
+// TestAResizeThatIsChangedOnItsWayIsRefused: regression, the pod was called resized in each cycle, and never was.
+func TestAResizeThatIsChangedOnItsWayIsRefused(t *testing.T) {
+	for mode, want := range map[vpav1.UpdateMode][]string{
+		vpav1.UpdateModeInPlaceOrRecreate: {"resize web-01", "evict web-01"},
+		vpav1.UpdateModeInPlace:           {"resize web-01"},
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			w := newWorld(t, nil, "InPlace")
+			w.workload("web", 2, mode)
+			w.tamper = func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("200Mi")
+			}
+			require.Equal(t, want, w.cycle()[:len(want)])
+			require.Empty(t, w.heard("InPlaceResizedByVPA"))
+			require.Contains(t, w.heard("ResizeRefused")[0], "a mutating webhook or policy changes the resize: requests.memory of app is 200Mi in the answer, not 512Mi")
+			if mode == vpav1.UpdateModeInPlace {
+				asked := 0
+				for range 60 {
+					w.clock.Step(w.Interval)
+					asked += len(w.cycle())
+				}
+				require.LessOrEqual(t, asked, 20, "two pods, each ten times: their back-off is 10 minutes at most")
+			}
+		})
+	}
 }
 
 func TestTransientRefusalsAreWaitedOut(t *testing.T) {

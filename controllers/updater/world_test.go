@@ -54,6 +54,8 @@ type world struct {
 	// refuse answers a request before it is carried out; nil = carry it out. ask is "evict",
 	// "resize", "annotate" or "status".
 	refuse func(ask, name string) error
+	// tamper is what a mutating webhook does to resized pods; nil = nothing.
+	tamper func(*corev1.Pod)
 }
 
 // compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
@@ -106,6 +108,9 @@ func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
 			w.carriedOut("resize", object.GetName())
 			if err := c.Patch(ctx, object, patch); err != nil {
 				return err
+			}
+			if w.tamper != nil {
+				w.tamper(object.(*corev1.Pod))
 			}
 			object.SetGeneration(object.GetGeneration() + 1) // as API servers do
 			return c.Update(ctx, object)

@@ -3,6 +3,7 @@
 package actuation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,12 +62,16 @@ func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.Vertical
 		if len(marks) == 0 {
 			return false, errors.New("the rules asked for a resize and set nothing")
 		}
-		if err := a.patch(ctx, pod, marks, ""); err != nil {
+		if _, err := a.patch(ctx, pod, marks, ""); err != nil {
 			return false, fmt.Errorf("annotating pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 		return true, nil
 	}
-	if err := a.patch(ctx, pod, resources, "resize"); err != nil {
+	answer, err := a.patch(ctx, pod, resources, "resize")
+	if err == nil {
+		err = overridden(answer, change)
+	}
+	if err != nil {
 		return false, fmt.Errorf("resizing pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	a.Recorder.Eventf(pod, v, corev1.EventTypeNormal, "InPlaceResizedByVPA", "Resize",
@@ -81,21 +86,38 @@ func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.Vertical
 
 // Mark updates the annotations of a pod after a resize.
 func (a Actuator) Mark(ctx context.Context, pod *corev1.Pod, vpa string, change facts.PodChange) error {
-	return a.patch(ctx, pod, podpatch.Resized(pod, vpa, change), "")
+	_, err := a.patch(ctx, pod, podpatch.Resized(pod, vpa, change), "")
+	return err
 }
 
-func (a Actuator) patch(ctx context.Context, pod *corev1.Pod, ops []jsonpatch.Operation, subresource string) error {
+// overridden is a refusal if the API server accepted a resize and something on the way changed it, such as a mutating webhook for
+// pods/resize: sent again, it would be changed again.
+func overridden(answer *corev1.Pod, change facts.PodChange) error {
+	if len(answer.Spec.Containers) != len(change.Containers) {
+		return nil // an answer that says nothing of the pod
+	}
+	others := facts.Alterations(&corev1.Pod{Spec: answer.Spec}, change)
+	if len(others) == 0 {
+		return nil
+	}
+	one := others[0]
+	return apierrors.NewForbidden(corev1.Resource("pods/resize"), answer.Name, fmt.Errorf(
+		"a mutating webhook or policy changes the resize: %s of %s is %s in the answer, not %s", one.Field, cmp.Or(one.Container, "the pod"), cmp.Or(one.From, "unset"), one.To))
+}
+
+// patch returns the pod as the API server answers it.
+func (a Actuator) patch(ctx context.Context, pod *corev1.Pod, ops []jsonpatch.Operation, subresource string) (answer *corev1.Pod, err error) {
 	// A new pod of the same name may have other containers at these indexes.
 	meant := jsonpatch.NewOperation("test", "/metadata/uid", pod.UID)
 	body, err := json.Marshal(append([]jsonpatch.Operation{meant}, ops...))
 	if err != nil {
-		return fmt.Errorf("encoding the patch: %w", err)
+		return nil, fmt.Errorf("encoding the patch: %w", err)
 	}
-	patch := client.RawPatch(types.JSONPatchType, body)
+	answer, patch := named(pod), client.RawPatch(types.JSONPatchType, body)
 	if subresource == "" {
-		return a.Client.Patch(ctx, named(pod), patch)
+		return answer, a.Client.Patch(ctx, answer, patch)
 	}
-	return a.Client.SubResource(subresource).Patch(ctx, named(pod), patch)
+	return answer, a.Client.SubResource(subresource).Patch(ctx, answer, patch)
 }
 
 // named is a pod with only its name: requests need no more, and the client decodes the response
