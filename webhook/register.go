@@ -50,7 +50,7 @@ type Registration struct {
 type Registrar struct {
 	Client       client.Client // not cached
 	Registration Registration
-	Certificates certificates.Source
+	Certificates *certificates.Source
 	Clock        clock.Clock
 	Log          logr.Logger
 	// Started returns nil once the server answers; nothing is registered before.

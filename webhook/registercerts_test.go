@@ -26,7 +26,7 @@ import (
 var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // own makes certificates for the registrar to publish.
-func own(t *testing.T, clk *testclock.FakeClock, change func(*certificates.SelfSignedOptions)) *certificates.SelfSigned {
+func own(t *testing.T, clk *testclock.FakeClock, change func(*certificates.SelfSignedOptions)) *certificates.Source {
 	t.Helper()
 	o := certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clk, Log: logr.Discard()}
 	if change != nil {
@@ -38,7 +38,7 @@ func own(t *testing.T, clk *testclock.FakeClock, change func(*certificates.SelfS
 }
 
 // served parses the chain that a server shows: its certificate, and the CA that signed it.
-func served(t *testing.T, c certificates.Source) (leaf, ca *x509.Certificate) {
+func served(t *testing.T, c *certificates.Source) (leaf, ca *x509.Certificate) {
 	t.Helper()
 	pair, err := c.GetCertificate(nil)
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func served(t *testing.T, c certificates.Source) (leaf, ca *x509.Certificate) {
 }
 
 // believes returns an error if an API server with a caBundle would refuse to call a host.
-func believes(t *testing.T, c certificates.Source, caBundle []byte, host string, now time.Time) error {
+func believes(t *testing.T, c *certificates.Source, caBundle []byte, host string, now time.Time) error {
 	t.Helper()
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(caBundle))
@@ -66,7 +66,7 @@ func TestReplicasRotateWithoutOneUntrustedMoment(t *testing.T) {
 	clk := testclock.NewFakeClock(newYear)
 	type replica struct {
 		*Registrar
-		certs *certificates.SelfSigned
+		certs *certificates.Source
 	}
 	var replicas []replica
 	start := func() {
@@ -161,7 +161,7 @@ func TestAStopTakesItsCAOutUnlessItIsTheLast(t *testing.T) {
 		}
 		return string(config.Webhooks[0].ClientConfig.CABundle)
 	}
-	run := func(certs certificates.Source) (stop func()) {
+	run := func(certs *certificates.Source) (stop func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &Registrar{Client: api, Clock: clk, Log: logr.Discard(), Certificates: certs, Started: func() error { return nil },
 			Registration: Registration{URL: "https://127.0.0.1:1", TimeoutSeconds: 5, FailurePolicy: "Ignore"}}

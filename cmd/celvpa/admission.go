@@ -154,7 +154,7 @@ func (w webhookOptions) memory() (int64, error) {
 }
 
 // certificates come from files if flags name them or they are in their default places; otherwise celvpa makes its own.
-func (w webhookOptions) certificates(host string, log logr.Logger) (certificates.Source, error) {
+func (w webhookOptions) certificates(host string, log logr.Logger) (*certificates.Source, error) {
 	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
 	if w.filesGiven() || exists(w.cert) && exists(w.key) {
 		log.Info("serving certificates from files", "certificate", w.cert, "key", w.key, "ca", w.caFile, "reload", w.reload)

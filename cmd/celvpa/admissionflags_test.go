@@ -58,7 +58,7 @@ func TestCertificatesComeFromFilesWhereThereAreAny(t *testing.T) {
 	}
 	certs, err := admissionFlags(t).certificates("127.0.0.1", logr.Discard())
 	require.NoError(t, err)
-	require.IsType(t, &certificates.SelfSigned{}, certs)
+	require.True(t, certs.Bundle().Private, "of its own")
 
 	missing := filepath.Join(t.TempDir(), "none")
 	for _, flag := range []string{"--tls-cert-file", "--tls_private_key", "--client-ca-file"} {
@@ -71,7 +71,7 @@ func TestCertificatesComeFromFilesWhereThereAreAny(t *testing.T) {
 	require.NoError(t, os.WriteFile(w.cert, []byte("x"), 0o600))
 	certs, err = w.certificates("127.0.0.1", logr.Discard())
 	require.NoError(t, err, "one alone does not count")
-	require.IsType(t, &certificates.SelfSigned{}, certs)
+	require.True(t, certs.Bundle().Private, "of its own")
 	require.NoError(t, os.WriteFile(w.key, []byte("x"), 0o600))
 	_, err = w.certificates("127.0.0.1", logr.Discard())
 	require.ErrorContains(t, err, "--client-ca-file: reading the webhook's certificates")

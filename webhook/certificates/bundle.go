@@ -2,6 +2,7 @@ package certificates
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -37,23 +38,18 @@ func (b Bundle) PEM() []byte { return encodeCAs(slices.Clone(b.Needed)) }
 // cannot parse.
 func (b Bundle) Merge(old []byte, now time.Time) []byte {
 	found, err := parseCAs(old)
-	stay := kept(found, func(c *x509.Certificate) bool {
-		return !contains(b.Retired, c) && (contains(b.Needed, c) || b.Keeps != nil && b.Keeps(c) && now.Before(c.NotAfter))
+	others := slices.DeleteFunc(without(found, b.Needed), func(c *x509.Certificate) bool {
+		return contains(b.Retired, c) || b.Keeps == nil || !b.Keeps(c) || !now.Before(c.NotAfter)
 	})
-	if err == nil && len(stay) == len(found) && len(stay) <= max(maxCAs, len(b.Needed)) && len(without(b.Needed, stay)) == 0 {
+	if all := len(b.Needed) + len(others); err == nil && len(found) == all && len(without(b.Needed, found)) == 0 && all <= max(maxCAs, len(b.Needed)) {
 		return old
 	}
-	others := without(stay, b.Needed)
 	slices.SortFunc(others, newestFirst)
-	others = others[:min(len(others), max(0, maxCAs-len(b.Needed)))]
-	return encodeCAs(append(others, b.Needed...))
+	return encodeCAs(append(others[:min(len(others), max(0, maxCAs-len(b.Needed)))], b.Needed...))
 }
 
 func newestFirst(a, b *x509.Certificate) int {
-	if c := b.NotBefore.Compare(a.NotBefore); c != 0 {
-		return c
-	}
-	return bytes.Compare(a.Raw, b.Raw)
+	return cmp.Or(b.NotBefore.Compare(a.NotBefore), bytes.Compare(a.Raw, b.Raw))
 }
 
 // encodeCAs writes CAs as PEM, newest first, each once.
@@ -66,30 +62,19 @@ func encodeCAs(cas []*x509.Certificate) []byte {
 	return out.Bytes()
 }
 
-// parseCAs reads the certificates of a PEM text. Even with an error it returns those that it could read.
-func parseCAs(text []byte) ([]*x509.Certificate, error) {
-	var out []*x509.Certificate
-	var faults []error
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			break
-		}
+// parseCAs reads the certificates of a PEM text, each once. Even with an error it returns those that it could read.
+func parseCAs(text []byte) (out []*x509.Certificate, err error) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		c, failed := x509.ParseCertificate(block.Bytes)
 		if block.Type != "CERTIFICATE" {
-			faults = append(faults, fmt.Errorf("it has a PEM block of type %q among its certificates", block.Type))
-			continue
+			failed = fmt.Errorf("it has a PEM block of type %q among its certificates", block.Type)
 		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		if !contains(out, c) {
-			out = append(out, c)
+		if err = errors.Join(err, failed); failed == nil {
+			out = append(out, without([]*x509.Certificate{c}, out)...)
 		}
 	}
 	if len(out) == 0 {
-		faults = append(faults, errors.New("it has no certificate in PEM"))
+		err = errors.Join(err, errors.New("it has no certificate in PEM"))
 	}
-	return out, errors.Join(faults...)
+	return out, err
 }

@@ -13,7 +13,7 @@ import (
 // TestAReplicaThatRestartsDropsItsCAFromBefore: one that was killed again and again pushed the CAs of healthy replicas out of the bundle.
 func TestAReplicaThatRestartsDropsItsCAFromBefore(t *testing.T) {
 	clk := testclock.NewFakeClock(newYear)
-	of := func(replica string) *SelfSigned {
+	of := func(replica string) *Source {
 		return own(t, clk, func(o *SelfSignedOptions) { o.Replica = replica })
 	}
 	healthy := of("a:8000")
@@ -35,7 +35,7 @@ func TestAReplicaThatRestartsDropsItsCAFromBefore(t *testing.T) {
 // did not fit into the bundle, the oldest were dropped, with which replicas still served.
 func TestAllOfManyReplicasStayTrusted(t *testing.T) {
 	clk := testclock.NewFakeClock(newYear)
-	replicas := make([]*SelfSigned, 24)
+	replicas := make([]*Source, 24)
 	for i := range replicas {
 		replicas[i] = own(t, clk, func(o *SelfSignedOptions) { o.Replica = fmt.Sprintf("%d:8000", i) })
 	}

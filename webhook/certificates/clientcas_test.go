@@ -21,12 +21,10 @@ func clientPair(t *testing.T) (ca []byte, pair tls.Certificate) {
 	now := time.Now()
 	by, err := newAuthority(now, time.Hour, "")
 	require.NoError(t, err)
-	key, serial, err := newKey()
+	client, err := sign(&x509.Certificate{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, by)
 	require.NoError(t, err)
-	cert, err := sign(&x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, by.cert, key, by.key)
-	require.NoError(t, err)
-	return encodeCAs([]*x509.Certificate{by.cert}), tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
+	return encodeCAs([]*x509.Certificate{by.cert}), tls.Certificate{Certificate: [][]byte{client.cert.Raw}, PrivateKey: client.key}
 }
 
 // TestOnlyClientsOfTheGivenCAsAreServed, over the same protocol as without, and a CA file that changes is followed.

@@ -69,7 +69,7 @@ func TestACAThatExpiresBeforeItsCertificateIsLogged(t *testing.T) {
 	require.True(t, f.serving.pair.Leaf.NotAfter.After(end), "the certificate lasts longer")
 	require.Equal(t, end, f.serving.until())
 	clk.SetTime(end.Add(time.Second))
-	f.logExpired()
+	f.tick()
 	logged := log.written()
 	require.Len(t, logged, 1)
 	require.Contains(t, logged[0], s.path("ca.crt"))

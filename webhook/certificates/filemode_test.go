@@ -28,7 +28,7 @@ func TestKeysAreReadAsKubeletsMountThem(t *testing.T) {
 			o.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 9})
 			f, err := NewFiles(o)
 			require.NoError(t, err)
-			f.poll()
+			looks(f, clk, 1)
 			require.Empty(t, lines)
 			after, err := os.Stat(s.path("tls.key"))
 			require.NoError(t, err)

@@ -3,6 +3,7 @@ package certificates
 import (
 	"context"
 	"crypto/ecdsa"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -78,13 +79,10 @@ func someCA(t *testing.T, now time.Time) *authority {
 }
 
 // looks has the files looked at so often, as the loop does every second.
-func looks(f *Files, clk *testclock.FakeClock, times int) {
+func looks(s *Source, clk *testclock.FakeClock, times int) {
 	for range times {
 		clk.Step(pollInterval)
-		f.Lock()
-		f.poll()
-		f.advance()
-		f.Unlock()
+		s.tick()
 	}
 }
 
@@ -315,7 +313,9 @@ func TestACertificateByAnIntermediateFits(t *testing.T) {
 	template := *between.cert
 	template.Raw, template.SubjectKeyId, template.AuthorityKeyId = nil, nil, nil
 	template.Subject.CommonName, template.RawSubject = "between", nil
-	cross, err := sign(&template, root.cert, between.key, root.key)
+	der, err := x509.CreateCertificate(rand.Reader, &template, root.cert, &between.key.PublicKey, root.key)
+	require.NoError(t, err)
+	cross, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
 	between.cert = cross
 	_, cert, key := issued(t, between, newYear)

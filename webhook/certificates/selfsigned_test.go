@@ -35,7 +35,7 @@ func (m *memo) written() (out []string) {
 }
 
 // shown is the certificate that a server shows now.
-func shown(t *testing.T, c Source) *x509.Certificate {
+func shown(t *testing.T, c *Source) *x509.Certificate {
 	t.Helper()
 	pair, err := c.GetCertificate(nil)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func shown(t *testing.T, c Source) *x509.Certificate {
 }
 
 // believes returns nil if an API server with a caBundle would call a host.
-func believes(t *testing.T, c Source, caBundle []byte, host string, now time.Time) error {
+func believes(t *testing.T, c *Source, caBundle []byte, host string, now time.Time) error {
 	t.Helper()
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(caBundle))
@@ -53,7 +53,7 @@ func believes(t *testing.T, c Source, caBundle []byte, host string, now time.Tim
 	return err
 }
 
-func own(t *testing.T, clk *testclock.FakeClock, change func(*SelfSignedOptions)) *SelfSigned {
+func own(t *testing.T, clk *testclock.FakeClock, change func(*SelfSignedOptions)) *Source {
 	t.Helper()
 	o := SelfSignedOptions{Hosts: []string{"127.0.0.1", "vpa-webhook.kube-system.svc"}, Clock: clk, Log: logr.Discard()}
 	if change != nil {
@@ -129,7 +129,7 @@ func TestANewCAIsPublishedBeforeItSigns(t *testing.T) {
 	require.Empty(t, certs.Bundle().Retired)
 }
 
-func requireChanged(t *testing.T, c Source) {
+func requireChanged(t *testing.T, c *Source) {
 	t.Helper()
 	select {
 	case <-c.Changed():
