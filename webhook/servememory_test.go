@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -107,7 +108,7 @@ func TestReviewsBeyondTheMemoryAreShed(t *testing.T) {
 
 // TestAReviewWaitsForMemoryForAMoment, and is then reviewed.
 func TestAReviewWaitsForMemoryForAMoment(t *testing.T) {
-	onItsClock(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s, _ := testServer(t, func(context.Context, admission.Request) admission.Response { return admission.Denied("asked") }, nil)
 		taken := &reservation{of: s.memory, small: s.memory.half}
 		require.True(t, s.memory.small.TryAcquire(taken.small))
@@ -116,28 +117,6 @@ func TestAReviewWaitsForMemoryForAMoment(t *testing.T) {
 		time.Sleep(queueWait - 1)
 		taken.release()
 		require.Contains(t, <-answered, `"allowed":false`)
-	})
-}
-
-// TestALateHandlerKeepsItsRequest: other reviews use its buffer only once it has returned.
-func TestALateHandlerKeepsItsRequest(t *testing.T) {
-	onItsClock(t, func(t *testing.T) {
-		release, kept := make(chan struct{}), make(chan string, 1)
-		s, _ := testServer(t, func(_ context.Context, req admission.Request) admission.Response {
-			if req.UID == "slow" {
-				<-release
-				kept <- string(req.Object.Raw)
-			}
-			return admission.Allowed("")
-		}, nil)
-		serve(s, strings.NewReader(strings.Replace(podReview, `"u1"`, `"slow"`, 1)), -1)
-		var group sync.WaitGroup
-		for range 100 { // on all CPUs, of which each has its own free buffers
-			group.Go(func() { serve(s, strings.NewReader(strings.ReplaceAll(podReview, `"p"`, `"another"`)), -1) })
-		}
-		group.Wait()
-		close(release)
-		require.JSONEq(t, `{"metadata":{"name":"p"}}`, <-kept)
 	})
 }
 
