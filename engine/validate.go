@@ -27,7 +27,7 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 	}
 	var out []Violation
 	facts := judged.Facts.Filled(at.Point)
-	run := &validationRun{at: at, view: at.Point.Objects.Open(judged.Object, judged.Old), facts: facts, frame: closure.NewFrame(facts), left: lang.MaxReviewSteps, trace: trace}
+	run := &validationRun{at: at, view: at.Point.Objects.Open(judged.Object, judged.Old), facts: facts, frame: &closure.Frame{Values: facts}, left: lang.MaxReviewSteps, trace: trace}
 	for _, set := range at.Sets {
 		run.set = set
 		for _, v := range set.Validations {
@@ -36,7 +36,6 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 			}
 		}
 	}
-	run.frame.Free()
 	return out
 }
 

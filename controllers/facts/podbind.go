@@ -81,7 +81,7 @@ func (f *fitted) recommended() []*lang.Record {
 
 // fitting binds a pod for pod.fit; bound comes next.
 func (b *boundPod) fitting() *fitted {
-	f := &fitted{facts: podFit.Borrow()}
+	f := &fitted{facts: podFit.NewFacts()}
 	b.addAll(f)
 	return b.common(f)
 }
@@ -108,7 +108,7 @@ func (b *boundPod) bind(f *fitted, of boundOfPods) {
 
 // resources binds the fitted target for pod.resources.
 func (b *boundPod) resources(target *fitted) *fitted {
-	f := &fitted{facts: podResources.Borrow().Set("start", startSchema.Of(b))}
+	f := &fitted{facts: podResources.NewFacts().Set("start", startSchema.Of(b))}
 	b.addAll(f)
 	for i, item := range f.items {
 		from := target.items[i]

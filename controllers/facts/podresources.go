@@ -150,10 +150,6 @@ func resourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 	failed = append(fit(targetOfPods, trace), failed...)
 	final := b.resources(target)
 	failed = append(failed, plan.RunStages(PodResources, final.facts, trace)...)
-	if trace == nil {
-		defer target.facts.Return()
-		defer final.facts.Return()
-	}
 
 	out := PodChange{Containers: make([]ContainerChange, len(b.parts)), vpa: b.vpa}
 	for i := range b.parts {

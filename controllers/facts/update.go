@@ -68,11 +68,8 @@ func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*en
 	s.bindVPA()
 	s.priority = prioritySchema.New().SetBool("outsideRecommendedRange", false).SetBool("scaleUp", false).SetDouble("resourceDiff", 0)
 	order := orderSchema.New()
-	f := podPriority.Borrow().Set("vpa", s.vpa).Set("containers", s.compared).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
+	f := podPriority.NewFacts().Set("vpa", s.vpa).Set("containers", s.compared).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
 	failed := plan.RunStages(PodPriority, f, trace)
-	if trace == nil {
-		f.Return()
-	}
 	first, _ := order.Int("first")
 	return Priority{
 		First: first, Then: order.Double("then"),
@@ -168,12 +165,7 @@ const ReasonOOMKilled = "OOMKilled"
 // Admit runs pod.admit: whether admission changes new pods of the VPA.
 func (s *PodState) Admit(plan *engine.Plan, trace *engine.Trace) engine.Verdict {
 	s.bindVPA()
-	f := podAdmit.Borrow().Set("vpa", s.vpa)
-	verdict := plan.Decide(PodAdmit, f, trace)
-	if trace == nil {
-		f.Return()
-	}
-	return verdict
+	return plan.Decide(PodAdmit, podAdmit.NewFacts().Set("vpa", s.vpa), trace)
 }
 
 // Decide runs pod.update. Call Rank first.
@@ -184,25 +176,17 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 	if s.Attempt != (Attempt{}) {
 		attempt = attemptSchema.Of(&s.Attempt)
 	}
-	pod, counted := podSchema.Borrow(s), groupSchema.Borrow(group)
-	f := podUpdate.Borrow().
+	return plan.Decide(PodUpdate, podUpdate.NewFacts().
 		Set("vpa", s.vpa).
-		Set("pod", pod).
+		Set("pod", podSchema.Of(s)).
 		Set("containers", s.compared).
 		Set("podLevel", s.podLevel).
 		Set("priority", s.priority).
 		Set("change", s.change).
-		Set("group", counted).
+		Set("group", groupSchema.Of(group)).
 		Set("resize", s.resizeNow()).
 		Set("attempt", attempt).
-		Set("admission", s.admission)
-	verdict := plan.Decide(PodUpdate, f, trace)
-	if trace == nil {
-		f.Return()
-		podSchema.Return(pod)
-		groupSchema.Return(counted)
-	}
-	return verdict
+		Set("admission", s.admission), trace)
 }
 
 // bindCommon binds the facts that a pod like this one has not left.

@@ -3,7 +3,6 @@ package lang
 import (
 	"fmt"
 	"math"
-	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -14,8 +13,7 @@ import (
 // name, its type and its source, so none can be declared without being bound, or the reverse.
 type Binding[T any] struct {
 	*Schema
-	fill  []func(T, *Cell)
-	spare sync.Pool // of records that were returned
+	fill []func(T, *Cell)
 }
 
 // FieldFrom is a field of a binding. IntFrom and its siblings build one.
@@ -34,27 +32,12 @@ func Bind[T any](name string, fields ...FieldFrom[T]) *Binding[T] {
 }
 
 // Of builds the record of a value.
-func (b *Binding[T]) Of(v T) *Record { return b.set(b.New(), v) }
-
-func (b *Binding[T]) set(r *Record, v T) *Record {
+func (b *Binding[T]) Of(v T) *Record {
+	r := b.New()
 	for i, fill := range b.fill {
 		fill(v, &r.cells[i])
 	}
 	return r
-}
-
-// Borrow is Of, in the memory of a record that was returned.
-func (b *Binding[T]) Borrow(v T) *Record {
-	if r, ok := b.spare.Get().(*Record); ok {
-		return b.set(r, v)
-	}
-	return b.Of(v)
-}
-
-// Return ends the use of a borrowed record. Nothing may read it later, as a trace does.
-func (b *Binding[T]) Return(r *Record) {
-	clear(r.cells)
-	b.spare.Put(r)
 }
 
 type integer interface{ ~int | ~int32 | ~int64 }

@@ -76,8 +76,7 @@ func (f *Facts) AddItem(scope, label string) *Item {
 			f.values[shows] = lang.Cell{}
 		}
 	}
-	item := f.newItem(i)
-	item.Label, item.kind = label, 1+slices.Index(s.Kinds, label)
+	item := &Item{scope: s, record: s.item.Make(), Label: label, kind: 1 + slices.Index(s.Kinds, label)}
 	if s.label >= 0 {
 		item.record.Cells()[s.label] = lang.Cell{Kind: lang.RefCell, Ref: types.String(label)}
 	}
@@ -86,40 +85,6 @@ func (f *Facts) AddItem(scope, label string) *Item {
 	}
 	f.items[i] = append(f.items[i], item)
 	return item
-}
-
-// newItem is an empty item of a scope, in the memory of one from before the facts were returned if there is any.
-func (f *Facts) newItem(scope int) *Item {
-	if n := len(f.items[scope]); n < cap(f.items[scope]) {
-		if item := f.items[scope][:n+1][n]; item != nil {
-			return item
-		}
-	}
-	s := &f.point.Scopes[scope]
-	return &Item{scope: s, record: s.item.Make()}
-}
-
-// Borrow is NewFacts, in the memory of facts that were returned.
-func (p *Point) Borrow() *Facts {
-	if f, ok := p.spare.Get().(*Facts); ok {
-		return f
-	}
-	return p.NewFacts()
-}
-
-// Return ends the use of the facts and of their items; the records that were set in them stay as they are. A trace of a run
-// reads its facts later, so these are not returned.
-func (f *Facts) Return() {
-	clear(f.values)
-	f.Notes, f.Written = nil, false
-	for i, items := range f.items {
-		for _, item := range items {
-			clear(item.record.Cells())
-			item.Notes, item.Written = nil, false
-		}
-		f.items[i] = items[:0]
-	}
-	f.point.spare.Put(f)
 }
 
 // Items returns the items of a scope, in the order added.

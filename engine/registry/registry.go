@@ -5,7 +5,6 @@ package registry
 import (
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
@@ -102,7 +101,6 @@ type Point struct {
 	varIndex   map[string]int
 	scopeIndex map[string]int
 	shows      []int // indexes into Vars of those that show scopes
-	spare      sync.Pool
 }
 
 // Registry is the host's description for the engine.

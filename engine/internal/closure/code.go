@@ -52,16 +52,11 @@ func fold[T any](c Code[T], inputs ...node) node {
 			return dynamic(c)
 		}
 	}
-	f := frames.Get().(*Frame)
-	v := c(f)
-	err := f.Failure()
-	f.Steps, f.Bytes = 0, 0
-	clear(f.loops)
-	frames.Put(f)
-	if err != nil || isLarge(v) {
-		return dynamic(c)
+	f := &Frame{}
+	if v := c(f); f.Err == nil && !isLarge(v) {
+		return constant(v)
 	}
-	return constant(v)
+	return dynamic(c)
 }
 
 func isLarge(v any) bool {

@@ -1,8 +1,6 @@
 package closure
 
 import (
-	"sync"
-
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -43,24 +41,13 @@ type Namespace struct {
 	values        []BoxedCode // of variables
 }
 
-// frames pools idle frames, so that a run does not allocate.
-var frames = sync.Pool{New: func() any { return &Frame{} }}
-
-// NewFrame takes a frame from the pool.
-func NewFrame(values []lang.Cell) *Frame {
-	f := frames.Get().(*Frame)
-	f.Values = values
-	return f
-}
-
-// Free clears the frame and returns it to the pool. A frame whose run panicked is not returned.
-func (f *Frame) Free() {
+// Clear forgets everything but the memory for memos and loops, which the next run uses again.
+func (f *Frame) Clear() {
 	memo, steady := f.memo[:cap(f.memo)], f.steady[:cap(f.steady)]
 	clear(memo)
 	clear(steady)
 	clear(f.loops)
 	*f = Frame{memo: memo, steady: steady, loops: f.loops}
-	frames.Put(f)
 }
 
 // Begin prepares the frame for a stage or table.
