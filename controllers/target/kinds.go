@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,15 +22,15 @@ import (
 )
 
 // wellKnown are the controllers whose pods are found without a scale subresource; by kind only, as
-// in upstream. Objects are used again: each review of a pod reads two of 1.3 KB.
-var wellKnown = map[string]*sync.Pool{
-	"Deployment":            {New: func() any { return &appsv1.Deployment{} }},
-	"DaemonSet":             {New: func() any { return &appsv1.DaemonSet{} }},
-	"ReplicaSet":            {New: func() any { return &appsv1.ReplicaSet{} }},
-	"StatefulSet":           {New: func() any { return &appsv1.StatefulSet{} }},
-	"ReplicationController": {New: func() any { return &corev1.ReplicationController{} }},
-	"Job":                   {New: func() any { return &batchv1.Job{} }},
-	"CronJob":               {New: func() any { return &batchv1.CronJob{} }},
+// in upstream.
+var wellKnown = map[string]client.Object{
+	"Deployment":            &appsv1.Deployment{},
+	"DaemonSet":             &appsv1.DaemonSet{},
+	"ReplicaSet":            &appsv1.ReplicaSet{},
+	"StatefulSet":           &appsv1.StatefulSet{},
+	"ReplicationController": &corev1.ReplicationController{},
+	"Job":                   &batchv1.Job{},
+	"CronJob":               &batchv1.CronJob{},
 }
 
 // builtIn distinguishes the well-known kinds from custom kinds of the same name, which no cache
@@ -57,8 +57,8 @@ func PodsAlike(v *vpav1.VerticalPodAutoscaler) bool {
 // WatchedKinds lists one object of each kind that a cache must hold before look-ups start.
 func WatchedKinds() []client.Object {
 	var out []client.Object
-	for _, kind := range []string{"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"} {
-		out = append(out, wellKnown[kind].New().(client.Object))
+	for _, kind := range slices.Sorted(maps.Keys(wellKnown)) {
+		out = append(out, wellKnown[kind].DeepCopyObject().(client.Object))
 	}
 	return out
 }
@@ -115,12 +115,7 @@ const node = "Node"
 
 // readKnown reads a controller of a well-known kind; found is false when it does not exist.
 func (r *Resolver) readKnown(ctx context.Context, k Key) (c controller, found bool, err error) {
-	objects := wellKnown[k.Kind]
-	object := objects.Get().(client.Object)
-	defer func() {
-		reflect.ValueOf(object).Elem().SetZero()
-		objects.Put(object)
-	}()
+	object := wellKnown[k.Kind].DeepCopyObject().(client.Object)
 	err = r.Client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Name}, object)
 	if apierrors.IsNotFound(err) {
 		return controller{}, false, nil
