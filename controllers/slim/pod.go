@@ -32,11 +32,11 @@ func Pod(object any) (any, error) {
 	out.Generation, out.Labels, out.Annotations = p.Generation, oneOfLabels(p.Labels), annotations(p.Annotations)
 	main, inits := containers(p.Spec.Containers), containers(p.Spec.InitContainers)
 	out.Spec = corev1.PodSpec{
-		NodeName: text(p.Spec.NodeName), RestartPolicy: text(p.Spec.RestartPolicy), Resources: p.Spec.Resources,
+		NodeName: p.Spec.NodeName, RestartPolicy: p.Spec.RestartPolicy, Resources: p.Spec.Resources,
 		Containers: main.list, InitContainers: inits.list,
 	}
 	out.Status = corev1.PodStatus{
-		Phase: text(p.Status.Phase), Reason: p.Status.Reason, StartTime: p.Status.StartTime, QOSClass: text(p.Status.QOSClass), Resize: p.Status.Resize,
+		Phase: p.Status.Phase, Reason: p.Status.Reason, StartTime: p.Status.StartTime, QOSClass: p.Status.QOSClass, Resize: p.Status.Resize,
 		ObservedGeneration:    p.Status.ObservedGeneration,
 		Resources:             shared(p.Status.Resources, out.Spec.Resources),
 		Conditions:            conditions(p.Status.Conditions),
@@ -99,7 +99,6 @@ func conditions(all []corev1.PodCondition) []corev1.PodCondition {
 	for _, c := range all {
 		switch c.Type {
 		case corev1.PodReady, corev1.PodResizePending, corev1.PodResizeInProgress:
-			c.Type, c.Status, c.Reason = text(c.Type), text(c.Status), text(c.Reason)
 			kept = append(kept, c)
 		}
 	}
@@ -118,7 +117,7 @@ func (l listed) statuses(all []corev1.ContainerStatus) []corev1.ContainerStatus 
 	for i := range all {
 		s := &all[i]
 		kept[i] = corev1.ContainerStatus{
-			Name: text(s.Name), RestartCount: s.RestartCount,
+			Name: s.Name, RestartCount: s.RestartCount,
 			State: state(s.State), LastTerminationState: state(s.LastTerminationState), Resources: s.Resources,
 		}
 		asks := s.Resources == nil
@@ -151,7 +150,7 @@ func state(s corev1.ContainerState) (out corev1.ContainerState) {
 	}
 	if t := s.Terminated; t != nil {
 		out.Terminated = &corev1.ContainerStateTerminated{
-			ExitCode: t.ExitCode, Signal: t.Signal, Reason: text(t.Reason), StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
+			ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
 		}
 	}
 	return out

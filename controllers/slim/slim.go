@@ -170,7 +170,7 @@ func only[C any](list []C, keep func(*C) bool) (kept []C) {
 // identity keeps what names an object and its owners.
 func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: text(m.Namespace), Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
 		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, OwnerReferences: oneOfOwners(m.OwnerReferences),
 	}
 }
