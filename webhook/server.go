@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -75,7 +76,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	deadline, memory := begin.Add(s.limit(r)), s.memory.reserve()
-	body, err := read(r, memory)
+	body := bodies.Get().(*bytes.Buffer)
+	err := read(body, r, memory)
 	if errors.Is(err, errTooLarge) || errors.Is(err, errNoMemory) {
 		memory.release()
 		s.refuse(w, err)
@@ -83,7 +85,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var review admission.Request
 	if err == nil {
-		review, err = decode(body)
+		review, err = decode(body.Bytes())
+	}
+	if body.Reset(); body.Cap() <= maxKept {
+		bodies.Put(body)
 	}
 	if err == nil {
 		err = memory.add(r.Context(), decodedSize(review.Object.Raw)+decodedSize(review.OldObject.Raw))
@@ -182,6 +187,11 @@ func (s *Server) review(req admission.Request, deadline time.Time, memory *reser
 
 // acquire waits up to queueWait for a slot, which the caller releases.
 func (s *Server) acquire(ctx context.Context) bool {
+	select {
+	case s.slots <- struct{}{}:
+		return true
+	default:
+	}
 	ctx, cancel := context.WithTimeout(ctx, queueWait)
 	defer cancel()
 	select {
