@@ -120,6 +120,28 @@ func TestAReviewWaitsForMemoryForAMoment(t *testing.T) {
 	})
 }
 
+// TestALateHandlerKeepsItsRequest: other reviews are read into its buffer, and change nothing of it.
+func TestALateHandlerKeepsItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, kept := make(chan struct{}), make(chan string, 1)
+		s, _ := testServer(t, func(_ context.Context, req admission.Request) admission.Response {
+			if req.UID == "slow" {
+				<-release
+				kept <- string(req.Object.Raw)
+			}
+			return admission.Allowed("")
+		}, nil)
+		serve(s, strings.NewReader(strings.Replace(podReview, `"u1"`, `"slow"`, 1)), -1)
+		var group sync.WaitGroup
+		for range 100 { // on all CPUs, of which each has its own free buffers
+			group.Go(func() { serve(s, strings.NewReader(strings.ReplaceAll(podReview, `"p"`, `"another"`)), -1) })
+		}
+		group.Wait()
+		close(release)
+		require.JSONEq(t, `{"metadata":{"name":"p"}}`, <-kept)
+	})
+}
+
 // TestSmallTextsThatBecomeMuchAreNotDecoded: 1.5 million containers in 4.5 MB took up to 1.8 GB.
 func TestSmallTextsThatBecomeMuchAreNotDecoded(t *testing.T) {
 	for name, test := range map[string]struct{ body, why string }{

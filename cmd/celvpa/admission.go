@@ -170,7 +170,7 @@ func (w webhookOptions) certificates(host string, log logr.Logger) (*certificate
 	}
 	// Processes on one host, or pods on the network of one node, differ by their port.
 	replica := fmt.Sprintf("%s:%d", name, w.port)
-	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{host}, Replica: replica, CALifetime: w.caLifetime, Lifetime: w.certificate, Unpublished: !w.register,
+	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{host}, Replica: replica, Measured: true, CALifetime: w.caLifetime, Lifetime: w.certificate, Unpublished: !w.register,
 		Clock: clock.RealClock{}, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the webhook's certificate: %w", err)

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/celvpa/celvpa/conformance/hang"
@@ -73,4 +75,16 @@ func TestACAThatExpiresBeforeItsCertificateIsLogged(t *testing.T) {
 	logged := log.written()
 	require.Len(t, logged, 1)
 	require.Contains(t, logged[0], s.path("ca.crt"))
+}
+
+// TestOnlyTheCertificateOfTheWebhookIsMeasured: regression, those of --secure-metrics-address and --explain-address wrote the same
+// gauges, so an alert could be about the wrong certificate, or stay silent.
+func TestOnlyTheCertificateOfTheWebhookIsMeasured(t *testing.T) {
+	expires.Reset()
+	for _, measured := range []bool{false, true} {
+		s, err := NewSelfSigned(SelfSignedOptions{Hosts: []string{"localhost"}, Measured: measured, Clock: clock.RealClock{}, Log: logr.Discard()})
+		require.NoError(t, err)
+		s.tick()
+		require.Equal(t, measured, testutil.CollectAndCount(expires) == 1)
+	}
 }

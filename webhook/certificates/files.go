@@ -67,7 +67,7 @@ func NewFiles(o FileOptions) (*Source, error) {
 	if o.readFile == nil {
 		o.readFile = os.ReadFile
 	}
-	f := &files{FileOptions: o, Source: &Source{clock: o.Clock, log: o.Log, settle: maxSettle, grace: maxGrace, interval: pollInterval, unpublished: o.Unpublished,
+	f := &files{FileOptions: o, Source: &Source{clock: o.Clock, log: o.Log, settle: maxSettle, grace: maxGrace, interval: pollInterval, unpublished: o.Unpublished, measured: true,
 		keeps: func(*x509.Certificate) bool { return true }, exactAt: o.Clock.Now().Add(maxGrace), changed: make(chan struct{}, 1)}}
 	var err error
 	if f.used, err = f.readSettled(); err != nil {

@@ -39,6 +39,7 @@ type SelfSignedOptions struct {
 	CALifetime  time.Duration // 0 = DefaultCALifetime
 	Lifetime    time.Duration // of serving certificates, which never outlive their CA; 0 = DefaultServingLifetime
 	Unpublished bool          // nobody writes the registration: new certificates are served at once
+	Measured    bool          // by the gauges celvpa_admission_certificate_*, which are about the webhook's
 	Clock       clock.Clock
 	Log         logr.Logger
 }
@@ -58,7 +59,7 @@ func NewSelfSigned(o SelfSignedOptions) (*Source, error) {
 		return nil, errors.New("a serving certificate needs a host name")
 	}
 	o.CALifetime, o.Lifetime = cmp.Or(o.CALifetime, DefaultCALifetime), cmp.Or(o.Lifetime, DefaultServingLifetime)
-	s := &selfSigned{SelfSignedOptions: o, Source: &Source{clock: o.Clock, log: o.Log, unpublished: o.Unpublished, private: true,
+	s := &selfSigned{SelfSignedOptions: o, Source: &Source{clock: o.Clock, log: o.Log, unpublished: o.Unpublished, measured: o.Measured, private: true,
 		settle: min(maxSettle, o.CALifetime/10), grace: min(maxGrace, o.CALifetime/4), interval: max(20*time.Millisecond, min(time.Second, o.CALifetime/50, o.Lifetime/50)),
 		keeps: func(c *x509.Certificate) bool {
 			return c.Subject.CommonName == caName && (o.Replica == "" || !slices.Contains(c.Subject.OrganizationalUnit, o.Replica))

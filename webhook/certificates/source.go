@@ -80,6 +80,7 @@ type Source struct {
 	grace       time.Duration // from when a CA's last certificate is replaced to when the CA is retired
 	interval    time.Duration // between two calls of renew by Start
 	unpublished bool          // nobody writes the registration: new certificates are served at once
+	measured    bool          // by the gauges
 	private     bool          // see Bundle
 	keeps       func(*x509.Certificate) bool
 	exactAt     time.Time // from when on the registration must have exactly the needed CAs, once; zero = it need not, or had
@@ -130,6 +131,9 @@ func (s *Source) tick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advance()
+	if !s.measured {
+		return
+	}
 	begins.WithLabelValues().Set(float64(s.serving.pair.Leaf.NotBefore.Unix()))
 	expires.WithLabelValues().Set(float64(s.serving.until().Unix()))
 }
