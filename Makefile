@@ -68,7 +68,8 @@ test-unit: need-go ## The unit tests, rule tables and parity tests of make test;
 	@conformance/test.sh '$(BUSY_UNIT)2:$(UNIT)'
 
 # A package that hangs is ended after an hour; how fast the machine is decides nothing. make lint vets.
-UNIT_FLAGS := -count=1 -timeout 1h -vet=off
+# Two packages at a time also with GOMAXPROCS=1, which is about what each of them may use.
+UNIT_FLAGS := -count=1 -timeout 1h -vet=off $(if $(GOMAXPROCS),-p 2)
 
 # -short leaves out what needs a lab, Prometheus or a browser, and tries a fifth of the random VPAs, pods and workloads, and few of
 # the hundreds of overlays. MANY=1, as in make test-all, tries all.
