@@ -1,10 +1,7 @@
 package engine
 
 import (
-	"maps"
 	"slices"
-
-	"github.com/google/cel-go/common/types"
 
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/closure"
@@ -46,8 +43,6 @@ type stageCode struct {
 	rules       []ruleCode
 	skipOnError bool
 	solver      *registry.Solver // in place of rules; nil = none
-
-	kinds []*stageCode // specialized code by Item.Kind()-1; nil entries do nothing
 }
 
 type ruleCode struct {
@@ -106,7 +101,6 @@ func (at *PointPlan) Assemble(interpret bool) {
 		for _, st := range set.Stages {
 			a := at.stageAssembler(set, st.Vars, interpret)
 			if s, ok := a.stage(st); ok {
-				s.kinds = a.kinds(st, at.Point)
 				at.code.stages = append(at.code.stages, s)
 			}
 		}
@@ -120,24 +114,17 @@ func (at *PointPlan) Assemble(interpret bool) {
 // stageAssembler assembles a stage or a decision table.
 type stageAssembler struct {
 	*closure.Assembler
-	set     *SetPlan
-	point   *registry.Point
-	code    *pointCode      // output
-	general *stageAssembler // for all kinds of items; nil = this one
-	rules   []assembledRule
-}
-
-type assembledRule struct {
-	code ruleCode
-	ok   bool // can fire
+	set   *SetPlan
+	point *registry.Point
+	code  *pointCode // output
 }
 
 func (at *PointPlan) stageAssembler(set *SetPlan, vars *closure.Variables, interpret bool) *stageAssembler {
-	return &stageAssembler{set: set, point: at.Point, code: at.code, Assembler: set.assembler(vars, at.known, interpret)}
+	return &stageAssembler{set: set, point: at.Point, code: at.code, Assembler: set.assembler(vars, interpret)}
 }
 
-func (s *SetPlan) assembler(vars *closure.Variables, known closure.Constants, interpret bool) *closure.Assembler {
-	return &closure.Assembler{Vars: vars, Params: s.Params, Gates: s.Gates, Overloads: s.Types.Overloads(), Known: known, Interpret: interpret}
+func (s *SetPlan) assembler(vars *closure.Variables, interpret bool) *closure.Assembler {
+	return &closure.Assembler{Vars: vars, Params: s.Params, Gates: s.Gates, Overloads: s.Types.Overloads(), Interpret: interpret}
 }
 
 // stage returns ok = false for a stage that can do nothing.
@@ -151,33 +138,25 @@ func (a *stageAssembler) stage(st *StagePlan) (out stageCode, ok bool) {
 	if out.when != nil {
 		out.origin.pos = st.When.Pos
 	}
-	for i, r := range st.Rules {
-		rule := a.rule(st, i, r)
-		a.rules = append(a.rules, rule)
-		if rule.ok {
-			out.rules = append(out.rules, rule.code)
+	for _, r := range st.Rules {
+		if rule, ok := a.rule(st, r); ok {
+			out.rules = append(out.rules, rule)
 		}
 	}
 	// Keep an unfolded condition without rules: it may fail, and failures are reported.
 	return out, out.when != nil || len(out.rules) > 0 || st.Solver != nil
 }
 
-func (a *stageAssembler) rule(st *StagePlan, i int, r *RulePlan) (out assembledRule) {
-	special := a.IsSpecial(r.When)
-	for _, w := range r.Writes {
-		special = special || a.IsSpecial(w.Value)
+// rule returns ok = false for a rule that cannot fire.
+func (a *stageAssembler) rule(st *StagePlan, r *RulePlan) (out ruleCode, ok bool) {
+	if out.when, ok = a.condition(r.When); !ok {
+		return out, false
 	}
-	if a.general != nil && !special {
-		return a.general.rules[i]
-	}
-	if out.code.when, out.ok = a.condition(r.When); !out.ok {
-		return out
-	}
-	out.code.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: r.Name, pos: r.Pos, note: r.Note, overlay: r.Overlay, scope: st.Scope, payer: a.code.paying(a.set, r.Overlay)}
-	out.code.source = a.code.source(out.code.origin, nil)
+	out.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: r.Name, pos: r.Pos, note: r.Note, overlay: r.Overlay, scope: st.Scope, payer: a.code.paying(a.set, r.Overlay)}
+	out.source = a.code.source(out.origin, nil)
 	for i := range r.Writes {
 		w := writeCode{plan: &r.Writes[i]}
-		from := out.code.origin
+		from := out.origin
 		if b := w.plan.Bound; b != nil && b.Scope != "" { // a step is about an item
 			of := *from
 			of.scope = a.point.ScopeIndex()[b.Scope]
@@ -187,27 +166,9 @@ func (a *stageAssembler) rule(st *StagePlan, i int, r *RulePlan) (out assembledR
 		if p := w.plan.Value; p != nil {
 			w.value = closure.Storing(a.Expression(p), w.plan.Typ)
 		}
-		out.code.writes = append(out.code.writes, w)
+		out.writes = append(out.writes, w)
 	}
-	return out
-}
-
-// kinds specializes a stage for each kind of items; nil if the kind makes no difference.
-func (a *stageAssembler) kinds(st *StagePlan, point *registry.Point) []*stageCode {
-	if st.Scope < 0 || !st.reads(point.Scopes[st.Scope].Name) || a.Interpret {
-		return nil
-	}
-	scope := &point.Scopes[st.Scope]
-	out := make([]*stageCode, len(scope.Kinds))
-	for i, kind := range scope.Kinds {
-		known := closure.Constants{scope.Name: types.String(kind)}
-		maps.Copy(known, a.Known)
-		special := &stageAssembler{Assembler: a.ForKind(scope.Name, known), set: a.set, point: point, code: a.code, general: a}
-		if s, ok := special.stage(st); ok {
-			out[i] = &s
-		}
-	}
-	return out
+	return out, true
 }
 
 // decisions assembles a table up to the first row that always holds.

@@ -56,7 +56,6 @@ func BenchmarkFourItems(b *testing.B) {
 	}
 	b.Run("rules", run(plan, false))
 	b.Run("rules-traced", run(plan, true))
-	b.Run("rules-specialized", run(plan.Specialize(engine.Constant{Point: "order.adjust", Name: "customer", Value: customer}), false))
 	b.Run("rules-by-cel", run(plan.Interpreted(), false))
 	b.Run("plain-go", func(b *testing.B) {
 		b.ReportAllocs()
@@ -76,15 +75,6 @@ func BenchmarkFourItems(b *testing.B) {
 }
 
 var plain [4]int64
-
-func BenchmarkSpecialize(b *testing.B) {
-	plan := mustCompile(b, "order.adjust", pricing, compile.Options{})
-	customer := customerSchema.New().SetString("tier", "gold")
-	b.ReportAllocs()
-	for b.Loop() {
-		plan.Specialize(engine.Constant{Point: "order.adjust", Name: "customer", Value: customer})
-	}
-}
 
 func BenchmarkDecide(b *testing.B) {
 	plan := mustCompile(b, "order.ship", "\n  decisions:\n  - {name: new, when: \"!has(customer.tier)\", do: Hold}\n"+
@@ -120,7 +110,7 @@ func BenchmarkOverThree(b *testing.B) {
 		set := stageWith(b, expression)
 		for name, interpret := range map[string]bool{"code": false, "CEL": true} {
 			b.Run(expression+"/"+name, func(b *testing.B) {
-				e, f := assembled(set, interpret, nil), &closure.Frame{}
+				e, f := assembled(set, interpret), &closure.Frame{}
 				e.on(f, facts)
 				b.ReportAllocs()
 				for b.Loop() {
@@ -149,7 +139,7 @@ func BenchmarkOptional(b *testing.B) {
 	} {
 		for _, expression := range pair {
 			b.Run(expression, func(b *testing.B) {
-				e, f := assembled(stageWith(b, expression), false, nil), &closure.Frame{}
+				e, f := assembled(stageWith(b, expression), false), &closure.Frame{}
 				e.on(f, facts)
 				b.ReportAllocs()
 				for b.Loop() {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/cel-go/common/types"
@@ -98,7 +97,7 @@ func TestCommonConstructsHaveCode(t *testing.T) {
 		require.NoError(t, err)
 		set := plan.Parts().Points["mixed"].Sets[0]
 		p := set.Stages[0].Rules[0].When
-		_, ok := engine.AssemblerOf(set, set.Stages[0].Vars, nil, false).Closure(p)
+		_, ok := engine.AssemblerOf(set, set.Stages[0].Vars, false).Closure(p)
 		require.True(t, ok, expression)
 	}
 }
@@ -130,7 +129,7 @@ func TestPanickingFunctionFailsOnlyItsRule(t *testing.T) {
 func TestSetCopiesRecords(t *testing.T) {
 	plan, err := compileMixed("\n  stages: [{name: st, each: one, rules: [{name: copy, set: {now.n: r.n}}, {name: change, set: {now.n.i: '5'}}]}]\n")
 	require.NoError(t, err)
-	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted(), "folded": plan.Specialize(engine.Constant{Point: "mixed", Name: "r", Value: outerSchema.New()})} {
+	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted()} {
 		f := mixedPoint.NewFacts().Set("r", outerSchema.New())
 		now := outerSchema.New()
 		f.AddItem("one", "x").Set("now", now)
@@ -166,49 +165,9 @@ func TestRulesThatCannotFireAreDropped(t *testing.T) {
 	require.Equal(t, []string{"gold", "fails"}, rules(plan), "params and gates are always known")
 	require.Equal(t, []string{"s@1.0.0"}, plan.RuleSets("order.adjust"))
 
-	gold := customerSchema.New().SetString("tier", "gold").SetRecord("discount", lineSchema.New().SetInt("price", 5).SetInt("weight", 0))
-	of := func(c *lang.Record) *engine.Plan {
-		return plan.Specialize(engine.Constant{Point: "order.adjust", Name: "customer", Value: c})
-	}
-	require.Equal(t, []string{"gold"}, rules(of(gold)))
-	require.True(t, engine.FirstRuleAlwaysFires(of(gold), "order.adjust"))
-	require.Equal(t, []string{"fails"}, rules(of(customerSchema.New())), "what fails goes on failing")
-	require.Equal(t, plan.Digest(), of(gold).Digest())
-	require.Equal(t, []string{"gold", "fails"}, rules(plan), "the plan itself stays as it is")
-
 	table := mustCompile(t, "order.ship", "\n  decisions: [{name: a, when: gates.Vouchers, do: Ask}, {name: b, when: customer.tier == 'x', do: Ask}, {name: c, when: '!gates.Vouchers', do: Ship}, {name: d, do: Hold}]\n", compile.Options{})
 	require.Equal(t, 2, engine.RowsThatCanDecide(table, "order.ship"))
 	require.Equal(t, "Ship", table.Decide("order.ship", shipment("gold"), nil).Do)
-}
-
-func TestSpecializedPlansAreSafeForConcurrentUse(t *testing.T) {
-	plan := mustCompile(t, "order.adjust", folding, compile.Options{})
-	var wg sync.WaitGroup
-	results := make([]int64, 8)
-	for g := range results {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for range 50 {
-				c := customerSchema.New().SetString("tier", "gold").SetRecord("discount", lineSchema.New().SetInt("price", int64(g)).SetInt("weight", 0))
-				f := order(100).Set("customer", c)
-				plan.Specialize(engine.Constant{Point: "order.adjust", Name: "customer", Value: c}).RunStages("order.adjust", f, nil)
-				results[g], _ = line(f, 0).Int("price")
-			}
-		}()
-	}
-	wg.Wait()
-	for g, got := range results {
-		require.EqualValues(t, 100-g, got)
-	}
-}
-
-func TestWritableFactsCannotBeConstant(t *testing.T) {
-	plan := mustCompile(t, "order.adjust", folding, compile.Options{})
-	require.Panics(t, func() { plan.Specialize(engine.Constant{Point: "order.adjust", Name: "now", Value: lineSchema.New()}) })
-	require.Panics(t, func() {
-		plan.Specialize(engine.Constant{Point: "order.adjust", Name: "custom", Value: lineSchema.New()})
-	})
 }
 
 func TestFunctionsAreListed(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 // Internals for the external tests.
 
 // AssemblerOf returns an assembler for the expressions of a rule set.
-func AssemblerOf(set *SetPlan, vars *closure.Variables, known closure.Constants, interpret bool) *closure.Assembler {
-	return set.assembler(vars, known, interpret)
+func AssemblerOf(set *SetPlan, vars *closure.Variables, interpret bool) *closure.Assembler {
+	return set.assembler(vars, interpret)
 }
 
 // RulesThatCanFire lists the rules compiled at a point.

@@ -110,7 +110,6 @@ func (p *Plan) Points() []string {
 type PointPlan struct {
 	Point *registry.Point
 	Sets  []*SetPlan
-	known closure.Constants
 	code  *pointCode
 
 	LeftOut bool // not compiled: no code, and sets hold only parameters

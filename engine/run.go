@@ -72,15 +72,9 @@ func (f *run) runStages(all *pointCode) {
 			continue
 		}
 		for i, item := range f.facts.ByScope()[st.scope] {
-			code := st
-			if item.Kind() > 0 && st.kinds != nil {
-				if code = st.kinds[item.Kind()-1]; code == nil {
-					continue
-				}
-			}
 			f.index, f.item = int32(i), item
 			f.Enter(item.Fields().Cells())
-			code.run(f)
+			st.run(f)
 		}
 	}
 }

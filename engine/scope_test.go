@@ -60,7 +60,7 @@ func TestVariablesSeeEarlierWritesToOtherItems(t *testing.T) {
 	r.AddPoint(point)
 	plan, err := compileAt(r, "basket", basketStages, compile.Options{})
 	require.NoError(t, err)
-	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted(), "specialized": plan.Specialize()} {
+	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted()} {
 		t.Run(name, func(t *testing.T) {
 			facts := func() (*registry.Facts, *lang.Record) {
 				total := totalSchema.New()
@@ -105,7 +105,7 @@ func TestRulesDoNotWriteToTheEmptyRecord(t *testing.T) {
     - {name: all, set: {total.price: "sum(lines.map(l, l.now.?price.orValue(1)))"}}
 `, compile.Options{})
 	require.NoError(t, err)
-	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted(), "specialized": plan.Specialize()} {
+	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted()} {
 		t.Run(name, func(t *testing.T) {
 			f := point.NewFacts().Set("total", totalSchema.Empty())
 			for _, line := range []string{"a", "b", "c"} {
@@ -158,16 +158,6 @@ func TestUnsetListsUnboundVariables(t *testing.T) {
 	require.Equal(t, []string{"total", "line.now"}, f.Unset())
 	f.Set("total", totalSchema.New()).Items("line")[0].Set("now", lineSchema.New())
 	require.Empty(t, f.Unset())
-}
-
-func TestFactsThatShowItemsCannotBeConstant(t *testing.T) {
-	r := shop()
-	r.AddPoint(basketPoint())
-	plan, err := compileAt(r, "basket", basketStages, compile.Options{})
-	require.NoError(t, err)
-	require.PanicsWithValue(t, "engine: rules at point basket may write ordered, it is no constant", func() {
-		plan.Specialize(engine.Constant{Point: "basket", Name: "ordered", Value: lineSchema.New()})
-	})
 }
 
 func TestHostsCannotSetFactsThatShowItems(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 )
@@ -106,17 +105,6 @@ const (
 	integerCPUPrefix = "vpa-post-processor.kubernetes.io/"
 	integerCPUSuffix = "_integerCPU"
 )
-
-// PolicyConstants returns the facts that depend only on a container's policy.
-func PolicyConstants(policy *lang.Record) []engine.Constant {
-	return []engine.Constant{
-		{Point: UsageWindow, Name: "policy", Value: policy},
-		{Point: UsageOOM, Name: "policy", Value: policy},
-		{Point: ContainerSelect, Name: "policy", Value: policy},
-		{Point: ContainerEstimate, Name: "policy", Value: policy},
-		{Point: ContainerRecommend, Name: "policy", Value: policy},
-	}
-}
 
 // Seen describes a container before rules decide whether to scale it.
 type Seen struct {

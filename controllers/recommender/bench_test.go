@@ -11,12 +11,11 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
-	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // BenchmarkRecommendOneContainer runs one container through container.estimate and
-// container.recommend with a typical policy: as rules, with a trace, with the policy folded in, and
-// as the same arithmetic in plain Go.
+// container.recommend with a typical policy: as rules, with a trace, and as the same arithmetic in
+// plain Go.
 func BenchmarkRecommendOneContainer(b *testing.B) {
 	plan := shippedPlan(b)
 	view := watched([]string{"a"}, 1440, func(i int) int64 { return int64(i) }, always(1<<30))
@@ -26,13 +25,8 @@ func BenchmarkRecommendOneContainer(b *testing.B) {
 		MinAllowed:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 		MaxAllowed:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")},
 	}
-	specialized := func(record *lang.Record) *engine.Plan { return plan.Specialize(facts.PolicyConstants(record)...) }
-	run := func(b *testing.B, traced, special bool) {
+	run := func(b *testing.B, traced bool) {
 		record := facts.Policy(policy)
-		plan := plan
-		if special {
-			plan = specialized(record)
-		}
 		estimate := estimateOf(aggregate, 1)
 		bounds := facts.NewBounds()
 		estimateFacts, _ := facts.EstimateFacts("a", estimate, record, bounds)
@@ -47,27 +41,8 @@ func BenchmarkRecommendOneContainer(b *testing.B) {
 			plan.RunStages(facts.ContainerRecommend, recommendFacts, trace)
 		}
 	}
-	b.Run("rules", func(b *testing.B) { run(b, false, false) })
-	b.Run("rules-traced", func(b *testing.B) { run(b, true, false) })
-	b.Run("rules-specialized", func(b *testing.B) { run(b, false, true) })
-	b.Run("recommend-specialized-for-no-policy", func(b *testing.B) {
-		record, bounds := facts.Policy(nil), facts.NewBounds()
-		plan := specialized(record)
-		estimateFacts, _ := facts.EstimateFacts("a", estimateOf(aggregate, 1), record, bounds)
-		plan.RunStages(facts.ContainerEstimate, estimateFacts, nil)
-		recommendFacts := facts.RecommendFacts("a", record, false, bounds)
-		b.ReportAllocs()
-		for b.Loop() {
-			plan.RunStages(facts.ContainerRecommend, recommendFacts, nil)
-		}
-	})
-	b.Run("specialize", func(b *testing.B) {
-		record := facts.Policy(policy)
-		b.ReportAllocs()
-		for b.Loop() {
-			specialized(record)
-		}
-	})
+	b.Run("rules", func(b *testing.B) { run(b, false) })
+	b.Run("rules-traced", func(b *testing.B) { run(b, true) })
 	b.Run("plain-go", func(b *testing.B) {
 		minCPU, maxCPU := policy.MinAllowed.Cpu().MilliValue(), policy.MaxAllowed.Cpu().MilliValue()
 		minMemory, maxMemory := policy.MinAllowed.Memory().Value(), policy.MaxAllowed.Memory().Value()

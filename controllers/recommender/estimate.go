@@ -58,7 +58,7 @@ func Recommend(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.Vie
 	policies := facts.PolicyRulesOf(plan)
 	return recommend(v, view, explain, plan, func(container string) *effective {
 		p := policies.For(v.Spec.ResourcePolicy, container)
-		return &effective{policy: p, record: facts.Policy(p), of: plan, plan: plan}
+		return &effective{policy: p, record: facts.Policy(p), plan: plan}
 	})
 }
 

@@ -194,6 +194,3 @@ func (f *Facts) ByScope() [][]*Item { return f.items }
 
 // Fields are the item's facts.
 func (it *Item) Fields() *lang.Record { return &it.record }
-
-// Kind is the index of the label in Scope.Kinds, from 1; 0 = none of them.
-func (it *Item) Kind() int { return it.kind }

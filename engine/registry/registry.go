@@ -45,8 +45,7 @@ type Scope struct {
 	Vars []Var
 	Doc  string
 
-	// Kinds are common item labels. Stages are compiled for each with a constant label, so that
-	// rules for other kinds cost nothing.
+	// Kinds are the labels that Whole has a field for.
 	Kinds []string
 
 	// List is the name of the list of all items; empty = none.

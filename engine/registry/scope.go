@@ -161,29 +161,6 @@ func (p *Point) GivenVars() []Var {
 	return slices.DeleteFunc(slices.Clone(p.Vars), func(v Var) bool { return v.scope != nil })
 }
 
-// MustBeConstant panics unless the variable exists and rules cannot write it.
-func (p *Point) MustBeConstant(name string) {
-	found := false
-	check := func(list []Var) {
-		for _, v := range list {
-			if v.Name != name {
-				continue
-			}
-			found = true
-			if v.Writable || v.scope != nil {
-				panic(fmt.Sprintf("engine: rules at point %s may write %s, it is no constant", p.Name, name))
-			}
-		}
-	}
-	check(p.Vars)
-	for _, s := range p.Scopes {
-		check(s.Vars)
-	}
-	if !found {
-		panic(fmt.Sprintf("engine: point %s has no variable %s", p.Name, name))
-	}
-}
-
 // SomeScope returns the name of at most one scope, for examples.
 func (p *Point) SomeScope() []string {
 	if len(p.Scopes) == 0 {

@@ -14,9 +14,6 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Constants are facts that are the same in every run, by name.
-type Constants map[string]ref.Val
-
 // Assembler compiles the type-checked expressions of one stage or table.
 type Assembler struct {
 	Vars          *Variables
@@ -25,7 +22,6 @@ type Assembler struct {
 	// Foreign are the functions of the host's environment, for expressions over its objects, by
 	// name; nil for all others.
 	Foreign   map[string]*decls.FunctionDecl
-	Known     Constants
 	Interpret bool // compile nothing; run CEL's programs
 
 	named  []node // variables compiled so far
@@ -34,36 +30,16 @@ type Assembler struct {
 	// Each loop variable of an expression needs its own slot, apart from those of the variables it
 	// reads. Other slots are reused by the next expression.
 	slotsOfNamed, slots int
-
-	general *Assembler // for items of every kind; nil = this one
-	kind    string     // the variable that is constant for this kind
-	special []bool     // which variables depend on it
-}
-
-// ForKind returns an assembler for items of one kind, for which the variable kind is constant. It
-// reuses a's code for what does not depend on kind.
-func (a *Assembler) ForKind(kind string, known Constants) *Assembler {
-	return &Assembler{Vars: a.Vars, Params: a.Params, Gates: a.Gates, Overloads: a.Overloads, Known: known, general: a, kind: kind}
 }
 
 // Namespace compiles the variables. It must be called first.
 func (a *Assembler) Namespace() *Namespace {
 	out := &Namespace{params: a.Params, gates: a.Gates, slots: a.Vars.Slots}
-	if a.general != nil {
-		a.slotsOfNamed = a.general.slotsOfNamed
-	}
 	for i, p := range a.Vars.Programs {
 		steady := a.isSteady(p)
 		a.steady = append(a.steady, steady)
-		special := a.IsSpecial(p)
-		a.special = append(a.special, special)
-		var n node
-		if special || a.general == nil {
-			n = memoized(i, steady, a.Expression(p))
-			a.slotsOfNamed = a.slots
-		} else {
-			n = a.general.named[i]
-		}
+		n := memoized(i, steady, a.Expression(p))
+		a.slotsOfNamed = a.slots
 		a.named = append(a.named, n)
 		out.values = append(out.values, Boxed(n))
 	}
@@ -81,20 +57,6 @@ func (a *Assembler) isSteady(p *Program) bool {
 		}
 	}
 	return true
-}
-
-// IsSpecial reports whether an expression depends on the kind of item.
-func (a *Assembler) IsSpecial(p *Program) bool {
-	if a.general == nil || p == nil {
-		return false
-	}
-	for _, name := range p.Reads {
-		s, ok := a.Vars.Slots[name]
-		if name == a.kind || ok && s.Kind == VariableSlot && a.special[s.Index] {
-			return true
-		}
-	}
-	return false
 }
 
 // Expression compiles an expression, or falls back to CEL's program.
@@ -181,9 +143,6 @@ func (t *tree) fact(e celast.Expr) (n node, ok bool) {
 	s, ok := t.Vars.Slots[name]
 	if !ok {
 		return node{}, false
-	}
-	if v, constant := t.Known[name]; constant {
-		return known(v)
 	}
 	switch s.Kind {
 	case ParamSlot:

@@ -1,52 +1,10 @@
 package engine
 
 import (
-	"maps"
 	"slices"
-
-	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/celvpa/celvpa/engine/internal/closure"
 )
-
-// Constant is a fact that a host knows before it runs a point, e.g. an object's own settings.
-type Constant struct {
-	Point string
-	Name  string // variable of the point, or of a scope if it is the same for every item
-	Value ref.Val
-}
-
-// Specialize returns a plan with the given facts as constants: it folds what depends only on them,
-// drops rules that can no longer fire, and shares the rest with p. It gives the same results as p
-// as long as each run still binds equal values, which CEL reads where it evaluates. Values must not
-// change afterwards. It panics on a name that the point does not declare or that rules may write.
-func (p *Plan) Specialize(list ...Constant) *Plan {
-	out := *p
-	out.parts.Points = maps.Clone(p.parts.Points)
-	known := map[string]closure.Constants{}
-	for _, c := range list {
-		at := p.parts.Points[c.Point]
-		if at == nil || at.LeftOut {
-			continue
-		}
-		at.Point.MustBeConstant(c.Name)
-		if !at.reads(c.Name) {
-			continue
-		}
-		if known[c.Point] == nil {
-			known[c.Point] = closure.Constants{}
-			maps.Copy(known[c.Point], at.known)
-		}
-		known[c.Point][c.Name] = c.Value
-	}
-	for name, values := range known {
-		at := *p.parts.Points[name]
-		at.known = values
-		at.Assemble(false)
-		out.parts.Points[name] = &at
-	}
-	return &out
-}
 
 // Interpreted returns the plan with every expression evaluated by CEL, for tests to compare with p.
 func (p *Plan) Interpreted() *Plan {
@@ -129,12 +87,6 @@ func (st *StagePlan) each(visit func(*closure.Program)) {
 			visitAll(visit, w.Value)
 		}
 	}
-}
-
-func (st *StagePlan) reads(name string) bool {
-	found := false
-	st.each(func(p *closure.Program) { found = found || slices.Contains(p.Reads, name) })
-	return found
 }
 
 // visitAll skips nil expressions.
