@@ -128,7 +128,7 @@ func rotatesUnderLoad(t *testing.T, lifetime time.Duration) (inTime bool) {
 		require.NoError(t, err, "every creation succeeds")
 	}
 	require.Equal(t, load.counts().created, load.counts().patched, "and is patched")
-	require.GreaterOrEqual(t, log.Count("serving certificates of the new CA"), 2)
+	require.GreaterOrEqual(t, log.Count("publishing a new CA"), 2)
 	t.Logf("%d pods created and patched over %d CAs and %d certificates", load.counts().created, len(cas), len(leaves))
 
 	// Malformed requests are answered meanwhile.
