@@ -201,8 +201,8 @@ soak: need-go ## Run celvpa on a lab of its own for DURATION with SCALE workload
 lint: need-go $(STATICCHECK) ## gofmt, the length of files, go vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	  if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
-	@long=$$(awk 'FNR == 351 {print FILENAME}' $$(git ls-files --cached --others --exclude-standard '*.go' ':!*/zz_generated.*')); \
-	  if [ -n "$$long" ]; then echo "longer than 350 lines (split it by subject):"; echo "$$long"; exit 1; fi
+	@long=$$(awk 'FNR == 501 {print FILENAME}' $$(git ls-files --cached --others --exclude-standard '*.go' ':!*/zz_generated.*')); \
+	  if [ -n "$$long" ]; then echo "longer than 500 lines (split it by subject):"; echo "$$long"; exit 1; fi
 	@parsed=$$(git grep -nE 'resource\.ParseQuantity\(|(quantity|[qQ])\.UnmarshalJSON\(' -- '*.go' ':!crds/quantity' ':!conformance/upstream' || true; \
 	  git grep -nE 'resource\.MustParse\(' -- '*.go' ':!*_test.go' ':!crds/quantity' ':!conformance/upstream' || true); \
 	  if [ -n "$$parsed" ]; then echo "1e-999999999 takes apimachinery's parser many minutes: use crds/quantity instead:"; echo "$$parsed"; exit 1; fi

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhatIsCommittedIsWhatIsGenerated runs the commands of generate.go into a scratch folder.
+// TestWhatIsCommittedIsWhatIsGenerated runs the commands in embed.go into a scratch folder.
 func TestWhatIsCommittedIsWhatIsGenerated(t *testing.T) {
-	source, err := os.ReadFile("generate.go")
+	source, err := os.ReadFile("embed.go")
 	require.NoError(t, err)
 	commands := strings.Split(string(source), "//go:generate ")[1:]
 	require.Len(t, commands, 2)

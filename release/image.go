@@ -3,15 +3,24 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"os"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
@@ -150,4 +159,51 @@ func (s *source) labels(k kind) map[string]string {
 		labels["org.opencontainers.image."+key] = value
 	}
 	return labels
+}
+
+// archive is an OCI layout with one image, as a tar file.
+func (s *source) archive(reference string, index v1.ImageIndex) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "celvpa-image-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return nil, fmt.Errorf("writing image %s: %w", reference, err)
+	}
+	err = path.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": s.version,
+		"io.containerd.image.name":          reference, // the name that containerd and Docker give what they load
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("writing image %s: %w", reference, err)
+	}
+	files, err := filesIn(dir, "", func(string) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	return tarOf(files, s.time)
+}
+
+// pushIndex writes an image to a registry, to which it logs in as docker does.
+func pushIndex(ctx context.Context, reference string, index v1.ImageIndex, insecure bool) error {
+	options := []name.Option{name.StrictValidation}
+	if insecure {
+		options = append(options, name.Insecure)
+	}
+	to, err := name.ParseReference(reference, options...)
+	if err != nil {
+		return fmt.Errorf("%w; give the repository as registry.example/team", err)
+	}
+	err = remote.WriteIndex(to, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithUserAgent("celvpa-release"))
+	var refused *transport.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused) && (refused.StatusCode == http.StatusUnauthorized || refused.StatusCode == http.StatusForbidden):
+		return fmt.Errorf("pushing %s: %w; log in to %s with docker login", reference, err, to.Context().RegistryStr())
+	default:
+		return fmt.Errorf("pushing %s: %w", reference, err)
+	}
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -18,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -120,4 +124,53 @@ func TestTheLogHasALineForEachPatchedPod(t *testing.T) {
 		logAnswer(&subject{log: log, values: []any{"pod", "p"}}, answer, v)
 		require.Equal(t, want, lines, "-v=%d", verbosity)
 	}
+}
+
+const ownedReview = reviewHead + `{"uid":"u1","kind":{"version":"v1","kind":"Pod"},"requestKind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},
+  "namespace":"ns","operation":"CREATE","object":{"metadata":{"name":"p","labels":{"app":"web"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet",
+  "name":%q,"uid":%q,"controller":true}]},"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1"}}}]}}}}`
+
+// TestReviewsOfMissingOwnersLeaveSlotsToOthers: time stands still, so a review that waits for its owner does so until the end.
+func TestReviewsOfMissingOwnersLeaveSlotsToOthers(t *testing.T) {
+	h, api, _ := reviewer(t, append(shop(), sized("v", 1, func(v *vpav1.VerticalPodAutoscaler) {
+		v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{
+			{ContainerName: "app", Target: corev1.ResourceList{"cpu": resource.MustParse("500m")}}}}
+	}))...)
+	s, _ := testServer(t, h.Handle, func(o *ServerOptions) { o.Concurrent = 2 })
+	h.Resolver.Scales.LimitWaits(s.Slots() / 2)
+	first := make(chan bool, 1)
+	go func() { first <- post(t, s, "/", fmt.Sprintf(ownedReview, "never", "uid-0")).Allowed }()
+	hang.Until(t, api.clock.HasWaiters)
+	for i := range 5 {
+		answered := post(t, s, "/", fmt.Sprintf(ownedReview, "never", fmt.Sprint("uid-", i+1)))
+		require.True(t, answered.Allowed)
+		require.Empty(t, answered.Patch)
+		require.NotEmpty(t, post(t, s, "/", fmt.Sprintf(ownedReview, "web-1", "uid-web-1")).Patch, "a pod of an owner that exists")
+	}
+	api.clock.Step(time.Second)
+	require.True(t, <-first)
+}
+
+// TestAnOverlayThatMakesPodsInvalidIsNamed in the pod's annotation, in a warning, in the log and in a metric; the resource stays.
+func TestAnOverlayThatMakesPodsInvalidIsNamed(t *testing.T) {
+	book := writeOverlay(t, `{change: [{after: valid-limits/within-pod, stage: {name: careless, each: container, rules: [{name: too-much, when: has(limits.memory), set: {requests.memory: limits.memory * 2}}]}}]}`)
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web"}}
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: list("100m", "200Mi")}}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: list("500m", "512Mi"), Limits: list("1", "1Gi")}}}}}
+	answer := podreview.Review(policy.For(book, v).Plan, podreview.Request{Pod: pod, VPA: v}, nil)
+	const why = "its memory request of 800Mi would exceed its limit of 400Mi, with the rules of RuleOverlay mine"
+	require.Equal(t, []string{"VerticalPodAutoscaler web: memory of container app stays as it is: " + why}, answer.Warnings)
+	require.Contains(t, updates(&answer), "memory is not changed: "+why)
+
+	var logged []string
+	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+	before := testutil.ToFloat64(withheldTotal.WithLabelValues("mine"))
+	logAnswer(&subject{log: log}, &answer, v)
+	require.Equal(t, before+1, testutil.ToFloat64(withheldTotal.WithLabelValues("mine")))
+	require.Len(t, logged, 1)
+	require.Contains(t, logged[0], `"overlays"=["mine"]`)
+	require.Contains(t, logged[0], why)
 }

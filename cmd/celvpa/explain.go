@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/inspect"
@@ -207,4 +210,24 @@ func (l *live) subjects(cmd *cobra.Command, args []string, _ string) ([]string, 
 		out = append(out, fmt.Sprintf("%s\t%s", v.Name, explain.TargetText(v)))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// explain serves what the components of this process know on --explain-address. All of them have joined.
+func (p *process) explain(o *options) error {
+	if o.explainAddress == "" {
+		return nil
+	}
+	log := ctrl.Log.WithName("explain")
+	certificate, get, err := selfSigned("--explain-address", log)
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("finding this host's name for --explain-address: %w", err)
+	}
+	return errors.Join(p.manager.Add(certificate), p.manager.Add(&inspect.Server{
+		Sources: p.explains, Address: o.explainAddress, Certificate: get, Client: p.manager.GetClient(), Namespaces: o.namespaces(),
+		Elected: p.manager.Elected(), Instance: host, Version: newBuildInfo().Version, Clock: clock.RealClock{}, Log: log,
+	}))
 }

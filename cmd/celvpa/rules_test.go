@@ -3,11 +3,13 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -260,4 +262,19 @@ spec:
 	require.ErrorIs(t, err, errNo)
 	require.Contains(t, out, "a.yaml:1:1: kind \"RuleSett\" is not known here")
 	require.Contains(t, out, "1 found", "that the rule set is missing follows from it")
+}
+
+func TestEveryPointIsCompiledByAComponent(t *testing.T) {
+	registry, err := policy.Registry()
+	require.NoError(t, err)
+	var run []string
+	for _, p := range []part{recommenderPart, updaterPart, admissionPart} {
+		require.NotEmpty(t, p.points, "none would mean all")
+		_, err := load(policy.Options{Points: p.points})
+		require.NoError(t, err)
+		run = append(run, p.points...)
+	}
+	for _, point := range registry.Points() {
+		require.True(t, slices.Contains(run, point.Name), point.Name)
+	}
 }

@@ -3,15 +3,24 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds"
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/rules"
 )
@@ -165,4 +174,71 @@ func loadTested(o Options, layer *document.Layer) (*compile.Rulebook, error) {
 // For chooses the plans of a VPA: the pipeline that it pins, with the overlays that match it.
 func For(book *compile.Rulebook, v *vpav1.VerticalPodAutoscaler) compile.Selection {
 	return book.For(document.Subject{Namespace: v.Namespace, Labels: v.Labels, Pipeline: v.Annotations[AnnotationPipeline]})
+}
+
+// Admits reports whether a VPA changes new pods by the rules of pod.admit, as admission asks them:
+// without the pipeline that a VPA pins, the default one counts.
+func Admits(book *compile.Rulebook, v *vpav1.VerticalPodAutoscaler) bool {
+	return v.Unreadable() == "" && For(book, v).Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do == facts.DoApply
+}
+
+// Boosting are those VPAs of one target that may have boosted its pods: those that change new pods.
+// If none does any more, they are all that can be read, because boosts must end.
+func Boosting(book *compile.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) []*vpav1.VerticalPodAutoscaler {
+	var readable []*vpav1.VerticalPodAutoscaler
+	for _, v := range vpas {
+		if v.Unreadable() == "" {
+			readable = append(readable, v)
+		}
+	}
+	admit := slices.DeleteFunc(slices.Clone(readable), func(v *vpav1.VerticalPodAutoscaler) bool { return !Admits(book, v) })
+	if len(admit) == 0 {
+		return readable
+	}
+	return admit
+}
+
+// DescribeRules describes the rules that were chosen for a VPA.
+func DescribeRules(s compile.Selection) answers.Rules {
+	var out answers.Rules
+	if s.Plan != nil { // it is nil if choosing panicked
+		out = answers.Rules{Pipeline: s.Plan.Pipeline(), Digest: s.Plan.Digest(), Overlays: s.Plan.Overlays()}
+	}
+	for _, shadow := range s.Shadows {
+		out.Audited = append(out.Audited, shadow.Overlay)
+	}
+	for _, err := range s.Unevaluated {
+		out.Unevaluated = append(out.Unevaluated, err.Error())
+	}
+	if s.Err != nil {
+		out.Fault = s.Err.Error()
+	}
+	return out
+}
+
+// WithOverlays applies RuleOverlay objects to the rules as a component does at its start. An
+// invalid one is left out, and the error names it and its fault.
+func WithOverlays(book *compile.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*compile.Rulebook, error) {
+	fresh := Source{compiling: compiling{clock: clock.RealClock{}}} // nothing is in force yet
+	book, results, _ := fresh.overlaid(book, objects)
+	var errs []error
+	for _, o := range objects {
+		if err := results[o.Name].Err; err != nil {
+			errs = append(errs, fmt.Errorf("RuleOverlay %s cannot be used: %w", o.Name, err))
+		}
+	}
+	return book, faults.Join(errs...)
+}
+
+// Precedence compares two VPAs of a namespace that select the same pod, by the rules of each at
+// vpa.order: negative where a has it.
+func Precedence(book *compile.Rulebook, log logr.Logger) func(a, b *vpav1.VerticalPodAutoscaler) int {
+	order := func(v *vpav1.VerticalPodAutoscaler) facts.Order {
+		out, failed := facts.OrderOf(For(book, v).Plan, v)
+		Report(log.WithValues("namespace", v.Namespace, "vpa", v.Name), "order among VPAs that select the same pods unchanged", failed...)
+		return out
+	}
+	return func(a, b *vpav1.VerticalPodAutoscaler) int {
+		return cmp.Or(order(a).Compare(order(b)), strings.Compare(a.Name, b.Name))
+	}
 }

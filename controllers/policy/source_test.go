@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
@@ -174,4 +175,15 @@ func TestRulesThatFailTheirOwnTablesAreNotUsed(t *testing.T) {
 	require.NotEqual(t, first.Default().Digest(), s.Rules().Default().Digest(), "tables that pass are swapped in")
 	_, err = NewSource(Options{Path: dir, Params: map[string]string{"estimate.marginFraction": "7"}}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
 	require.NoError(t, err, "what flags change is no fault of the rules")
+}
+
+func TestSlowRulesAreNamedInAMetric(t *testing.T) {
+	of := func(overlay string) float64 {
+		return testutil.ToFloat64(slowRules.WithLabelValues("slow-set", overlay))
+	}
+	Report(logr.Discard(), "values unchanged",
+		&engine.RuleError{Path: "slow-set/stage/rule", Err: errors.New("too many steps"), Slow: &engine.Payer{RuleSet: "slow-set", Overlay: "theirs"}},
+		&engine.RuleError{Path: "slow-set/stage/rule", Err: errors.New("too many steps"), Slow: &engine.Payer{RuleSet: "slow-set"}},
+		&engine.RuleError{Path: "slow-set/stage/rule", Err: errors.New("division by zero")}, nil)
+	require.Equal(t, []float64{1, 1}, []float64{of("theirs"), of("")})
 }

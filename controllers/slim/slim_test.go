@@ -345,3 +345,57 @@ func BenchmarkPodsInMemory(b *testing.B) {
 		b.ReportMetric(weigh(Pod), "bytes/slim")
 	}
 }
+
+func TestPodsAreThoseOfTheCacheThemselves(t *testing.T) {
+	var pods Pods
+	require.Empty(t, pods.List())
+	var want []*corev1.Pod
+	for _, namespace := range []string{"a", "b"} { // caches of some namespaces have an informer for each
+		informer := pods.Informer(&toolscache.ListWatch{}, &corev1.Pod{}, 0, toolscache.Indexers{})
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+		require.NoError(t, informer.GetStore().Add(pod))
+		want = append(want, pod)
+	}
+	others := pods.Informer(&toolscache.ListWatch{}, &vpav1.VerticalPodAutoscaler{}, 0, toolscache.Indexers{})
+	require.NoError(t, others.GetStore().Add(&vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web"}}))
+	got := pods.List()
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.Same(t, want[i], got[i])
+	}
+}
+
+// Anyone who ends startup boosts needs what the pod template has.
+func TestControllersKeepTheirPodTemplatesIfAsked(t *testing.T) {
+	full := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		ServiceAccountName: "s", InitContainers: []corev1.Container{{Name: "init", Image: "i"}},
+		Containers: []corev1.Container{{Name: "app", Image: "i", Command: []string{"run"}, Resources: corev1.ResourceRequirements{Requests: list("4", "1Gi")}}},
+	}}
+	kept := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: list("4", "1Gi")}}}}}
+	for _, tt := range []struct{ full, kept any }{
+		{&appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: full}}, &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: kept}}},
+		{&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: full}}, &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: kept}}},
+		{&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: full}}, &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: kept}}},
+		{&corev1.ReplicationController{Spec: corev1.ReplicationControllerSpec{Template: &full}}, &corev1.ReplicationController{Spec: corev1.ReplicationControllerSpec{Template: &kept}}},
+		{&corev1.ReplicationController{}, &corev1.ReplicationController{}},
+		{&batchv1.Job{Spec: batchv1.JobSpec{Template: full}}, &batchv1.Job{Spec: batchv1.JobSpec{Template: kept}}},
+		{&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: full}}, &appsv1.Deployment{}},
+	} {
+		got, err := ControllerWithTemplate(tt.full)
+		require.NoError(t, err)
+		require.Equal(t, tt.kept, got)
+		again, err := ControllerWithTemplate(got)
+		require.NoError(t, err)
+		require.Equal(t, tt.kept, again)
+	}
+	caches := ByObject(false)
+	KeepTemplates(caches)
+	for object, by := range caches {
+		if set, ok := object.(*appsv1.ReplicaSet); ok {
+			set.Spec.Template = full
+			got, err := by.Transform(set)
+			require.NoError(t, err)
+			require.Equal(t, kept, got.(*appsv1.ReplicaSet).Spec.Template)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 	testclock "k8s.io/utils/clock/testing"
 
@@ -330,4 +333,83 @@ func TestACertificateByAnIntermediateFits(t *testing.T) {
 	pair, err = f.GetCertificate(nil)
 	require.NoError(t, err)
 	require.Len(t, pair.Certificate, 2)
+}
+
+// TestKeysAreReadAsKubeletsMountThem: 0644 is what a Secret has unless its volume says otherwise, 0440 and 0640 what it has with an
+// fsGroup. None is worth a line in the log: only processes of the container see it.
+func TestKeysAreReadAsKubeletsMountThem(t *testing.T) {
+	for _, mode := range []fs.FileMode{0o400, 0o440, 0o600, 0o640, 0o644} {
+		t.Run(fmt.Sprintf("%04o", mode), func(t *testing.T) {
+			clk := testclock.NewFakeClock(time.Now())
+			ca, err := newAuthority(clk.Now(), time.Hour, "")
+			require.NoError(t, err)
+			s := newSecret(t)
+			s.issue(t, ca, clk.Now())
+			require.NoError(t, os.Chmod(s.path("tls.key"), mode))
+			o := s.options(clk)
+			var lines []string
+			o.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 9})
+			f, err := NewFiles(o)
+			require.NoError(t, err)
+			looks(f, clk, 1)
+			require.Empty(t, lines)
+			after, err := os.Stat(s.path("tls.key"))
+			require.NoError(t, err)
+			require.Equal(t, mode, after.Mode(), "it is left as it is")
+		})
+	}
+}
+
+// TestFilesThatAreStillWrittenToWait: what differs between two looks is not used, even where it could be read.
+func TestFilesThatAreStillWrittenToWait(t *testing.T) {
+	clk, s := testclock.NewFakeClock(newYear), newSecret(t)
+	ca := someCA(t, newYear)
+	s.issue(t, ca, newYear)
+	f, err := NewFiles(s.options(clk))
+	require.NoError(t, err)
+	before := shown(t, f)
+	for range 3 {
+		s.issue(t, ca, newYear)
+		looks(f, clk, 1)
+		require.True(t, before.Equal(shown(t, f)))
+	}
+	looks(f, clk, 1)
+	require.False(t, before.Equal(shown(t, f)))
+}
+
+// TestFilesSwappedWhileReadAreNotMixed: the Secret is swapped after the certificate was read and before its CA is. Without --reload-cert
+// the mixture stayed in use for good.
+func TestFilesSwappedWhileReadAreNotMixed(t *testing.T) {
+	for name, swapBefore := range map[string]string{"between certificate and key": "tls.key", "between key and CA": "ca.crt"} {
+		t.Run(name, func(t *testing.T) {
+			clk, s := testclock.NewFakeClock(newYear), newSecret(t)
+			s.issue(t, someCA(t, newYear), newYear)
+			log, after := newMemo(), someCA(t, newYear)
+			o := s.options(clk)
+			o.Log, o.Reload = log.log(), false
+			swapped := false
+			o.readFile = func(path string) ([]byte, error) {
+				if !swapped && filepath.Base(path) == swapBefore {
+					swapped = true
+					s.issue(t, after, newYear)
+				}
+				return os.ReadFile(path)
+			}
+			f, err := NewFiles(o)
+			require.NoError(t, err)
+			require.True(t, swapped)
+			require.Empty(t, log.written())
+			require.Equal(t, string(encodeCAs([]*x509.Certificate{after.cert})), string(f.Bundle().PEM()))
+			require.NoError(t, believes(t, f, f.Bundle().PEM(), "127.0.0.1", newYear))
+		})
+	}
+}
+
+func TestFilesThatNeverSettleStopTheStart(t *testing.T) {
+	clk, s := testclock.NewFakeClock(newYear), newSecret(t)
+	n := 0
+	o := s.options(clk)
+	o.readFile = func(string) ([]byte, error) { n++; return []byte{byte(n), byte(n >> 8)}, nil }
+	_, err := NewFiles(o)
+	require.ErrorContains(t, err, "change with every reading")
 }

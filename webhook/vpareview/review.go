@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as rules expect
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -261,4 +262,20 @@ func unreadable(what string, err error) []Cause {
 		return []Cause{{Rule: SchemaRule, Field: misfit.Field, Reason: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("it is %s, which cannot be read: %v", misfit.Value, misfit.Err), Failed: true}}
 	}
 	return []Cause{{Rule: SchemaRule, Reason: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("%s cannot be read: %v", what, err), Failed: true}}
+}
+
+// PinRule names the check that a VPA only pins a loaded pipeline. It is no rule in a file, because it depends on which files there
+// are.
+const PinRule = "pipeline"
+
+// UnknownPin refuses a VPA that pins a pipeline which is not loaded, where err is the error of policy.For. A VPA that had the same
+// pin before stays editable.
+func UnknownPin(err error, annotations map[string]string, old []byte) []Cause {
+	before, _ := metadata(old) // there may be none
+	if err == nil || annotations[policy.AnnotationPipeline] == before.Annotations[policy.AnnotationPipeline] {
+		return nil
+	}
+	return []Cause{{
+		Rule: PinRule, Reason: metav1.CauseTypeFieldValueNotSupported, Field: "metadata.annotations[" + policy.AnnotationPipeline + "]", Message: err.Error(),
+	}}
 }

@@ -1,3 +1,6 @@
+// Package oom detects containers that ran out of memory: killed ones from the statuses of pods, and
+// those whose pod was evicted by its kubelet from events (UPSTREAM.md §2.10). The rules decide what
+// follows for the recommendation.
 package oom
 
 import (
@@ -9,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -17,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/metric"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
@@ -193,4 +198,30 @@ func (o *Observer) Drain() []model.OOM {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Container, b.Container))
 	})
 	return out
+}
+
+// The values of label source: where a container that ran out of memory was seen.
+const (
+	fromPod      = "pod"
+	fromEviction = "eviction"
+)
+
+var (
+	ooms = metric.Counter("celvpa_recommender_ooms_total", "Containers that ran out of memory, by source: pod status or eviction event.", "source")
+
+	dropped = metric.New.NewCounter(prometheus.CounterOpts{
+		Name: "celvpa_recommender_ooms_dropped_total",
+		Help: "Out-of-memory reports dropped because too many came between two cycles.",
+	})
+
+	faultyEvictions = metric.New.NewCounter(prometheus.CounterOpts{
+		Name: "celvpa_recommender_faulty_eviction_events_total",
+		Help: "Eviction events ignored, completely or in part, because they could not be read.",
+	})
+)
+
+func init() {
+	for _, source := range []string{fromPod, fromEviction} {
+		ooms.WithLabelValues(source)
+	}
 }
