@@ -26,7 +26,7 @@ func resizesThatAPolicyChanges(t *testing.T) {
 	watchedOver(t, ns, "evicts", one("InPlaceOrRecreate"), target("200m", "200Mi"))
 	u := startUpdater(t, ns)
 	leave(t, ns, "evicts", evicts)
-	requireEvent(t, ns, "ResizeRefused", "requests.memory of app is 100Mi in the answer, not 200Mi")
+	requireEvent(t, ns, "ResizeRefused", "requests.memory of a is 100Mi in the answer, not 200Mi")
 	requireEvent(t, ns, "EvictedByVPA", "update/resize-refused")
 	hang.Eventually(t, "a resize in mode InPlace", func(context.Context) (bool, error) { return u.requests.of("resize", "waits") > 0, nil })
 	asked := u.requests.of("resize", "waits")
