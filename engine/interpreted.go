@@ -16,38 +16,10 @@ func (p *Plan) Interpreted() *Plan {
 			continue
 		}
 		interpreted := *at
-		interpreted.Sets = nil
-		for _, set := range at.Sets {
-			interpreted.Sets = append(interpreted.Sets, set.interpreted())
-		}
 		interpreted.Assemble(true)
 		out.parts.Points[name] = &interpreted
 	}
 	return &out
-}
-
-// interpreted returns the rule set without the code of its validations.
-func (s *SetPlan) interpreted() *SetPlan {
-	out := *s
-	out.Validations = nil
-	for _, v := range s.Validations {
-		validation := *v
-		validation.Places = nil
-		for _, place := range v.Places {
-			inCEL := *place
-			inCEL.When, inCEL.Expression = place.When.interpreted(), place.Expression.interpreted()
-			validation.Places = append(validation.Places, &inCEL)
-		}
-		out.Validations = append(out.Validations, &validation)
-	}
-	return &out
-}
-
-func (c *Condition) interpreted() *Condition {
-	if c == nil {
-		return nil
-	}
-	return &Condition{CEL: c.CEL, Gated: c.Gated}
 }
 
 // Reads reports whether any stage or decision at a point reads a variable of the point.

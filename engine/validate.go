@@ -7,11 +7,9 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
-
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/celvpa/celvpa/engine/document"
-	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 )
@@ -27,7 +25,7 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 	}
 	var out []Violation
 	facts := judged.Facts.Filled(at.Point)
-	run := &validationRun{at: at, view: at.Point.Objects.Open(judged.Object, judged.Old), facts: facts, frame: &closure.Frame{Values: facts}, left: lang.MaxReviewSteps, trace: trace}
+	run := &validationRun{at: at, view: at.Point.Objects.Open(judged.Object, judged.Old), facts: facts, left: lang.MaxReviewSteps, trace: trace}
 	for _, set := range at.Sets {
 		run.set = set
 		for _, v := range set.Validations {
@@ -44,7 +42,6 @@ type validationRun struct {
 	at    *PointPlan
 	view  registry.ObjectView
 	facts []lang.Cell
-	frame *closure.Frame
 	set   *SetPlan
 	scope scope // of the current value
 	left  int64 // steps
@@ -94,7 +91,7 @@ func pathBelow(path, below string) string {
 type scope struct {
 	run   *validationRun
 	value registry.ObjectValue
-	vars  map[string]any // of value, for CEL; nil until CEL reads one
+	vars  map[string]any // of value; nil until one is read
 }
 
 // ResolveName implements cel.Activation.
@@ -152,22 +149,10 @@ func (v *PlacedValidation) check(s *scope, otherwise string) (message string, ca
 	return otherwise, violated
 }
 
-// holds evaluates a condition. Where code fails, CEL has the last word: it limits costs as API servers
-// do, and words failures as they do.
+// holds evaluates a condition.
 func (c *Condition) holds(s *scope) (bool, error) {
-	s.run.left -= lang.CheckSteps
-	if cells := s.value.Cells(); c.Code != nil && cells != nil {
-		f := s.run.frame
-		f.Enter(cells)
-		f.Grant(lang.MaxCheckSteps)
-		holds := c.Code(f)
-		s.run.left -= lang.MaxCheckSteps - max(0, f.Granted()) // what is beyond is not done
-		if f.Failure() == nil {
-			return holds, nil
-		}
-	}
 	result, steps, err := c.CEL(s)
-	s.run.left -= steps
+	s.run.left -= lang.CheckSteps + steps
 	return result == types.True, err
 }
 
@@ -204,8 +189,7 @@ type PlacedValidation struct {
 // Condition is a boolean expression of a validation.
 type Condition struct {
 	CEL   ValidationCode
-	Code  closure.Code[bool] // nil = it has a construct that only CEL can run
-	Gated bool               // it reads a feature gate
+	Gated bool // it reads a feature gate
 }
 
 // ValidationCode runs an expression of a validation in CEL, and counts its steps.

@@ -3,10 +3,8 @@ package schema
 import (
 	"strconv"
 
-	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apiserver/pkg/cel/common"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
@@ -18,7 +16,6 @@ type node struct {
 	index  int    // in the parent list
 	shape  *shape
 	now    any
-	value  ref.Val // now, for compiled rules; nil if it does not fit the schema
 
 	matched bool                     // same is known
 	same    *common.CorrelatedObject // the value and its old value; nil = new or unknown
@@ -71,28 +68,18 @@ func (n *node) field(name string) *node {
 	if child == nil || shape == nil {
 		return nil
 	}
-	out := &node{view: n.view, parent: n, name: name, shape: shape, now: child}
-	if record, ok := n.value.(*lang.Record); ok {
-		if i, ok := n.shape.places[name]; ok {
-			out.value = record.At(i)
-		}
-	}
-	return out
+	return &node{view: n.view, parent: n, name: name, shape: shape, now: child}
 }
 
 // appendEntries appends the entries of a list.
 func (n *node) appendEntries(out []registry.ObjectValue) []registry.ObjectValue {
 	list, _ := n.now.([]any)
-	values, _ := n.value.(*lang.List)
 	nodes := make([]node, len(list))
 	for i, item := range list {
 		if item == nil {
 			continue
 		}
 		nodes[i] = node{view: n.view, parent: n, index: i, shape: n.shape.items, now: item}
-		if values != nil {
-			nodes[i].value = values.Values[i]
-		}
 		out = append(out, &nodes[i])
 	}
 	return out

@@ -4,8 +4,6 @@ import (
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiserver/pkg/cel/common"
-
-	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // shape is an immutable schema node for conversion to CEL values. The API server's equivalent
@@ -15,9 +13,6 @@ type shape struct {
 	properties map[string]common.Schema
 	items      *shape
 	additional *additionalShape
-
-	record *lang.Schema   // of compiled rules; nil for values without fields
-	places map[string]int // in record, by field
 }
 
 type additionalShape struct {
@@ -42,7 +37,6 @@ func newShape(s *structural.Structural) *shape {
 			out.additional.schema = newShape(a.Structural)
 		}
 	}
-	out.prepare()
 	return out
 }
 

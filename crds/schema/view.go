@@ -2,10 +2,8 @@ package schema
 
 import (
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apiserver/pkg/cel/common"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
@@ -15,17 +13,9 @@ func (o *Objects) Open(object, old map[string]any) registry.ObjectView { return 
 func (o *Objects) open(object, old map[string]any) *view {
 	v := &view{objects: o, old: old, found: make([][]registry.ObjectValue, o.placesKnown())}
 	v.root = &node{view: v, shape: o.shape, now: object}
-	v.root.value, _ = o.shape.value(object)
-	v.before = types.OptionalNone
 	if old != nil {
 		v.root.same = common.NewCorrelatedObject(object, old, o.shape)
-		if v.before = nil; v.root.value != nil {
-			if record, fits := o.shape.value(old); fits {
-				v.before = types.OptionalOf(record)
-			}
-		}
 	}
-	v.cells = [3]lang.Cell{1: lang.CellOf(v.root.value), 2: lang.CellOf(v.before)}
 	return v
 }
 
@@ -34,9 +24,7 @@ type view struct {
 	objects *Objects
 	root    *node
 	old     map[string]any           // nil for a new object
-	before  ref.Val                  // optional record of the old object; nil if it does not fit the schema
 	found   [][]registry.ObjectValue // by place.index, nodes; nil = not yet sought
-	cells   [3]lang.Cell             // of the value whose Cells were asked for last
 }
 
 // Values implements registry.ObjectView.
@@ -75,18 +63,6 @@ func (v *view) oldObject() *types.Optional {
 		return types.OptionalNone
 	}
 	return types.OptionalOf(common.UnstructuredToVal(v.old, v.objects.shape))
-}
-
-// The variables of compiled rules, by their index in node.Cells. Rules that read oldSelf run in CEL.
-var variables = map[string]int{"self": 0, "object": 1, "oldObject": 2}
-
-// Cells implements registry.ObjectValue.
-func (n *node) Cells() []lang.Cell {
-	if n.value == nil || n.view.root.value == nil || n.view.before == nil {
-		return nil
-	}
-	n.view.cells[0] = lang.CellOf(n.value)
-	return n.view.cells[:]
 }
 
 // Vars implements registry.ObjectValue.

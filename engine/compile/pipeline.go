@@ -90,11 +90,11 @@ type compiler struct {
 	pipeline    *document.Pipeline  // of the current plan
 	inlined     *inline.Definitions // of the current plan
 
-	at       *registry.Point                  // of the current rule set
-	typed    map[objectPlace]*validationScope // of the current plan; each takes milliseconds to build
-	axis     *lang.AxisValue                  // of the current stage or validation; nil = none
-	findings *source.Collector                // of the current rule set
-	used     *usage                           // of the current rule set
+	at       *registry.Point          // of the current rule set
+	typed    map[objectPlace]*cel.Env // of the current plan; each takes milliseconds to build
+	axis     *lang.AxisValue          // of the current stage or validation; nil = none
+	findings *source.Collector        // of the current rule set
+	used     *usage                   // of the current rule set
 	// params of the current rule set whose types have faults
 	faultyParams map[string]bool
 
@@ -188,7 +188,7 @@ func (c *compiler) plan(r *resolve.Resolved) *engine.Plan {
 		plan.Overlays = append(plan.Overlays, o.Name.Value)
 	}
 	c.pipeline, c.inlined = r.Pipeline, c.definitionsOf(r.Pipeline)
-	c.typed = map[objectPlace]*validationScope{}
+	c.typed = map[objectPlace]*cel.Env{}
 	defer func() { c.typed = nil }() // rulebooks keep the compiler
 	r.Prune()
 	findings := &source.Collector{}

@@ -2,7 +2,6 @@ package compile
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/google/cel-go/cel"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
-	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
@@ -29,12 +27,12 @@ func (c *compiler) validations(point *registry.Point, set *document.RuleSet, com
 			if from.IsZero() {
 				from = v.Name
 			}
-			scope, err := c.validationScope(point, v, at.Value, compiled, len(fields) > 0)
+			env, err := c.validationEnv(point, v, at.Value, compiled, len(fields) > 0)
 			if err != nil {
 				c.ps.At(from, subject+", validation "+v.Name.Value, err.Error())
 				continue
 			}
-			if place := c.placed(point, v, at.Value, scope, sets[v.EnforcedAt(document.EnforceSchema)], out, compiled, subject+", validation "+v.Name.Value); place != nil {
+			if place := c.placed(point, v, at.Value, env, sets[v.EnforcedAt(document.EnforceSchema)], out, subject+", validation "+v.Name.Value); place != nil {
 				out.Places = append(out.Places, place)
 			}
 		}
@@ -76,74 +74,40 @@ type objectPlace struct {
 	schema  bool
 }
 
-// validationScope is what a validation's expressions see: an environment for CEL, and variables for
-// code.
-type validationScope struct {
-	env  *cel.Env
-	vars *closure.Variables
-}
-
-// code compiles a condition of a rule set; nil if it has a construct that only CEL can run.
-func (s *validationScope) code(ast *cel.Ast, of *engine.SetPlan) closure.Code[bool] {
-	a := &closure.Assembler{Vars: s.vars, Params: of.Params, Gates: of.Gates, Foreign: s.env.Functions()}
-	n, ok := a.Closure(&closure.Program{Ast: ast.NativeRep()})
-	if !ok {
-		return nil
-	}
-	code, _ := closure.Typed[bool](n)
-	return code
-}
-
-// typedAt is the part of a validation's scope that is the host's.
-func (c *compiler) typedAt(place objectPlace) (*validationScope, error) {
+// typedAt is the part of a validation's environment that is the host's.
+func (c *compiler) typedAt(place objectPlace) (*cel.Env, error) {
 	if known := c.typed[place]; known != nil {
 		return known, nil
 	}
 	env, err := place.objects.Env(place.at, place.schema)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		c.typed[place] = env
 	}
-	variables, shapes, err := place.objects.Compiled(place.at)
-	if err != nil {
-		return nil, err
-	}
-	slots := map[string]closure.Slot{}
-	for name, i := range variables {
-		slots[name] = closure.Slot{Kind: closure.ItemSlot, Index: i}
-	}
-	c.typed[place] = &validationScope{env, &closure.Variables{Slots: slots, Schemas: shapes}}
-	return c.typed[place], nil
+	return env, err
 }
 
-// validationScope returns what a validation's expressions see. Schema rules see only what API servers
+// validationEnv returns what a validation's expressions see. Schema rules see only what API servers
 // know, the others also gates, params and the point's facts.
-func (c *compiler) validationScope(point *registry.Point, v *document.Validation, at string, compiled *engine.SetPlan, hasParams bool) (*validationScope, error) {
+func (c *compiler) validationEnv(point *registry.Point, v *document.Validation, at string, compiled *engine.SetPlan, hasParams bool) (*cel.Env, error) {
 	typed, err := c.typedAt(objectPlace{point.Objects, at, v.EnforcedAt(document.EnforceSchema)})
 	if err != nil || v.EnforcedAt(document.EnforceSchema) {
 		return typed, err
 	}
-	schemas := c.schemasWith(compiled.Params.Schema())
-	vars := &closure.Variables{Slots: maps.Clone(typed.vars.Slots), Schemas: maps.Clone(schemas)}
-	maps.Copy(vars.Schemas, typed.vars.Schemas)
-	vars.Slots["gates"] = closure.Slot{Kind: closure.GateSlot}
 	options := []cel.EnvOption{
-		cel.CustomTypeProvider(&lang.TypeProvider{Provider: typed.env.CELTypeProvider(), Schemas: schemas}),
+		cel.CustomTypeProvider(&lang.TypeProvider{Provider: typed.CELTypeProvider(), Schemas: c.schemasWith(compiled.Params.Schema())}),
 		cel.Variable("gates", c.gateType.CELType()),
 	}
 	if hasParams {
 		options = append(options, cel.Variable("params", compiled.Params.Schema().CELType()))
-		vars.Slots["params"] = closure.Slot{Kind: closure.ParamSlot}
 	}
-	for i, fact := range point.Vars {
+	for _, fact := range point.Vars {
 		options = append(options, cel.Variable(fact.Name, fact.Type.CELType()))
-		vars.Slots[fact.Name] = closure.Slot{Kind: closure.FactSlot, Index: i}
 	}
-	env, err := typed.env.Extend(options...)
-	return &validationScope{env, vars}, err
+	return typed.Extend(options...)
 }
 
 // placed compiles a validation for one place; nil when that failed.
-func (c *compiler) placed(point *registry.Point, v *document.Validation, at string, scope *validationScope, sized *sizedSet, plan *engine.ValidationPlan, compiled *engine.SetPlan, subject string) *engine.PlacedValidation {
+func (c *compiler) placed(point *registry.Point, v *document.Validation, at string, env *cel.Env, sized *sizedSet, plan *engine.ValidationPlan, subject string) *engine.PlacedValidation {
 	out := &engine.PlacedValidation{}
 	sizes, err := point.Objects.Sizes(at, v.EnforcedAt(document.EnforceSchema))
 	if err == nil {
@@ -157,7 +121,7 @@ func (c *compiler) placed(point *registry.Point, v *document.Validation, at stri
 		if s.IsZero() {
 			return nil, nil
 		}
-		ast, prg := c.compileSized(s, scope.env, sizes, sized, subject+", "+what)
+		ast, prg := c.compileSized(s, env, sizes, sized, subject+", "+what)
 		if prg != nil && !ast.OutputType().IsExactType(want) {
 			c.ps.At(s, subject+", "+what, fmt.Sprintf("the expression gives %s, it must give %s", ast.OutputType(), want))
 		}
@@ -168,7 +132,7 @@ func (c *compiler) placed(point *registry.Point, v *document.Validation, at stri
 		if prg == nil {
 			return nil
 		}
-		return &engine.Condition{CEL: prg, Code: scope.code(ast, compiled), Gated: noteReads(plan, ast)}
+		return &engine.Condition{CEL: prg, Gated: noteReads(plan, ast)}
 	}
 	out.When, out.Expression = condition(v.When, "when"), condition(v.Expression, "expression")
 	_, out.Message = read(v.MessageExpression, cel.StringType, "messageExpression")

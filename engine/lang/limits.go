@@ -25,10 +25,6 @@ const (
 	// overlay takes in it. No shipped one takes a quarter, for 100 containers with all gates on.
 	MaxRunSteps = MaxCost
 	MaxRunBytes = MaxBytes
-	// MaxCheckSteps bounds the steps of an expression of a validation outside CEL, which is slower but
-	// has the limits of API servers. Comparing the names of 100 containers with each other takes less
-	// than half of it.
-	MaxCheckSteps = 250_000
 	// MaxReviewSteps bounds all validations of one object, as API servers bound those of a schema. The
 	// shipped ones take a tenth of it for the largest object.
 	MaxReviewSteps = 10_000_000

@@ -22,7 +22,6 @@ type Schema struct {
 	fields []Field
 	index  map[string]int
 	empty  *Record // what an unset field of this shape reads as
-	strict bool
 }
 
 // NewSchema declares a record type. It panics on a duplicate field, a programming error.
@@ -37,15 +36,6 @@ func NewSchema(name string, fields ...Field) *Schema {
 	s.empty = s.New()
 	return s
 }
-
-// Strict marks the shape of a host's object: there, reading an unset nested record fails too.
-func (s *Schema) Strict() *Schema {
-	s.strict = true
-	return s
-}
-
-// IsStrict reports whether the shape is that of a host's object.
-func (s *Schema) IsStrict() bool { return s.strict }
 
 // WithNested returns the schema and those of its record fields, by name.
 func (s *Schema) WithNested() map[string]*Schema {

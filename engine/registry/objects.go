@@ -3,8 +3,6 @@ package registry
 import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
-
-	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // ObjectTypes types the objects of a validation point and finds values in them.
@@ -16,10 +14,6 @@ type ObjectTypes interface {
 	// Planner returns what plans checked expressions of an environment that is like one of Env's.
 	// asts are all that it will plan.
 	Planner(env *cel.Env, asts []*cel.Ast) (func(*cel.Ast) (cel.Program, error), error)
-	// Compiled returns what of Env's variables and types compiled rules can read: the index of each
-	// variable in ObjectValue.Cells, and the shape of each record type, by the names that Env gives
-	// them. Both are empty if only CEL can run rules at this path.
-	Compiled(at string) (variables map[string]int, shapes map[string]*lang.Schema, err error)
 	// Sizes estimates what rules at a path read; with schema, as an API server does.
 	Sizes(at string, schema bool) (checker.CostEstimator, error)
 	// Place finds a path, so that views need not look it up again.
@@ -39,15 +33,12 @@ type ObjectView interface {
 // ObjectPlace is a path in the objects of the ObjectTypes that made it.
 type ObjectPlace interface{ String() string }
 
-// ObjectValue is one value that a validation checks. Its methods may be slow but for Cells.
+// ObjectValue is one value that a validation checks.
 type ObjectValue interface {
 	// Path is concrete, e.g. spec.items[2].
 	Path() string
-	// Vars are the variables that Env declares, with values, for CEL.
+	// Vars are the variables that Env declares, with values.
 	Vars() map[string]any
-	// Cells are the variables of ObjectTypes.Compiled; nil if the object does not fit its types, so
-	// that only CEL can run rules on it. They hold until another value of the object is asked for its.
-	Cells() []lang.Cell
 	// Unchanged reports that the value, or a parent of it, equals the one in the old object.
 	Unchanged() bool
 }

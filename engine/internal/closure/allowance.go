@@ -62,12 +62,6 @@ func (f *Frame) Check() {
 	}
 }
 
-// Grant allows the next expression that many steps.
-func (f *Frame) Grant(steps int64) { f.Steps, f.Bytes = maxRunSteps-steps, 0 }
-
-// Granted returns how many of those steps are left; negative if the expression would take more.
-func (f *Frame) Granted() int64 { return maxRunSteps - f.Steps }
-
 // build charges bytes to the run; it fails the expression and returns false above the limit.
 func (f *Frame) build(bytes int) bool {
 	f.Bytes += int64(bytes)

@@ -16,7 +16,6 @@ import (
 // allocating an optional.
 type choice struct {
 	place *place
-	entry entry
 	known ref.Val
 	boxed BoxedCode
 }
@@ -92,12 +91,6 @@ func (c *choice) optional(f *Frame) *types.Optional {
 			return types.OptionalNone
 		}
 		return types.OptionalOf(at.Val())
-	case c.entry != nil:
-		v := c.entry(f)
-		if v == nil {
-			return types.OptionalNone
-		}
-		return types.OptionalOf(v)
 	}
 	boxed := c.boxed(f)
 	if f.Err != nil {
@@ -116,8 +109,6 @@ func (c *choice) has() Code[bool] {
 		return func(*Frame) bool { return true }
 	case c.place != nil:
 		return c.place.has()
-	case c.entry != nil:
-		return c.entry.has()
 	}
 	return func(f *Frame) bool {
 		v := c.optional(f)
@@ -205,8 +196,6 @@ func firstOf[T any](list []choice, otherwise Code[T], as func(*lang.Cell) (T, bo
 		switch {
 		case c.place != nil:
 			otherwise = readingOr(c.place, as, otherwise)
-		case c.entry != nil:
-			otherwise = entryOr(c.entry, otherwise)
 		case c.known != nil:
 			v, ok := lang.Unbox[T](c.known)
 			otherwise = func(f *Frame) T {
@@ -220,23 +209,6 @@ func firstOf[T any](list []choice, otherwise Code[T], as func(*lang.Cell) (T, bo
 		}
 	}
 	return otherwise
-}
-
-func entryOr[T any](e entry, otherwise Code[T]) Code[T] {
-	return func(f *Frame) (out T) {
-		v := e(f)
-		switch {
-		case f.Err != nil:
-			return out
-		case v == nil:
-			return otherwise(f)
-		}
-		out, ok := lang.Unbox[T](v)
-		if !ok {
-			f.fail(errNoOverload)
-		}
-		return out
-	}
 }
 
 func unboxedOr[T any](c choice, otherwise Code[T]) Code[T] {

@@ -88,7 +88,6 @@ const (
 	textForm
 	recordForm
 	boxedForm // ref.Val: lists and host types
-	anyForm   // ref.Val: any scalar
 )
 
 func (a *Assembler) formOf(t *types.Type) form {
@@ -107,8 +106,6 @@ func (a *Assembler) formOf(t *types.Type) form {
 		return recordForm
 	case t.Kind() == types.ListKind, t.Kind() == types.OpaqueKind:
 		return boxedForm
-	case a.Foreign != nil:
-		return foreignForm(t)
 	}
 	return noForm
 }
@@ -135,8 +132,6 @@ func (as form) read(at *place) node {
 		n.Run, n.boxed = reading(at, asText), reading(at, asBoxedText)
 	case recordForm:
 		n.Run = reading(at, asRecord)
-	case anyForm:
-		n.Run = reading(at, asAny)
 	default:
 		n.Run = reading(at, asOther)
 	}

@@ -36,9 +36,6 @@ func (t *tree) member(e celast.Expr, field string) (operand node, at *place, ok 
 		from = &place{base: record}
 	}
 	at = from.below(schema, i)
-	if schema.IsStrict() {
-		at.path[len(at.path)-1].empty = nil
-	}
 	return operand, at, ok
 }
 
@@ -51,9 +48,6 @@ func (t *tree) byName(args []celast.Expr, optional bool, result *types.Type) (n 
 	field, ok := LiteralText(name)
 	if !ok {
 		return node{}, false
-	}
-	if t.isMap(record) {
-		return t.entryNamed(record, field, result, !optional)
 	}
 	operand, at, ok := t.member(record, field)
 	switch {
@@ -72,9 +66,6 @@ func (t *tree) unwrapped(e celast.Expr, nodes []node, args []celast.Expr) (n nod
 		return node{}, false
 	}
 	if len(nodes) > 1 {
-		if t.formOf(result) == anyForm {
-			return valueOr(nodes[0], dynamic(Boxed(nodes[1])))
-		}
 		if t.formOf(result) == noForm || !t.ast.GetType(args[1].ID()).IsExactType(result) {
 			return node{}, false
 		}

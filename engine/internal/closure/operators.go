@@ -26,11 +26,8 @@ var builders = map[string]builder{
 	overloads.Conditional: conditional,
 	overloads.Equals:      equality(true),
 	overloads.NotEquals:   equality(false),
-	overloads.InMap:       inMap,
 
 	optionalIndex:    entryOf,
-	mapIndex:         entryAt,
-	optionalMapIndex: entryAt,
 	OptionalHasValue: hasValue,
 	OptionalOr:       orOptional,
 
@@ -81,13 +78,10 @@ var builders = map[string]builder{
 	overloads.ContainsString:   binary(inText(strings.Contains)),
 	overloads.StartsWithString: binary(inText(strings.HasPrefix)),
 	overloads.EndsWithString:   binary(inText(strings.HasSuffix)),
-	overloads.MatchesString:    matching,
 	overloads.SizeString:       unary(sizeOfText),
 	overloads.SizeStringInst:   unary(sizeOfText),
 	overloads.SizeList:         sizeOfList,
 	overloads.SizeListInst:     sizeOfList,
-	overloads.SizeMap:          sizeOfList,
-	overloads.SizeMapInst:      sizeOfList,
 
 	overloads.IntToDouble: unary(func(a Code[int64]) Code[float64] {
 		return func(f *Frame) float64 { return float64(a(f)) }

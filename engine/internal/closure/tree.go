@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	celast "github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/decls"
 	celoverloads "github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -19,10 +18,7 @@ type Assembler struct {
 	Vars          *Variables
 	Params, Gates *lang.Record
 	Overloads     map[string]Overload // of host functions, by overload ID
-	// Foreign are the functions of the host's environment, for expressions over its objects, by
-	// name; nil for all others.
-	Foreign   map[string]*decls.FunctionDecl
-	Interpret bool // compile nothing; run CEL's programs
+	Interpret     bool                // compile nothing; run CEL's programs
 
 	named  []node // variables compiled so far
 	steady []bool // which variables are constant within a stage
@@ -157,9 +153,6 @@ func (t *tree) fact(e celast.Expr) (n node, ok bool) {
 
 func (t *tree) field(e celast.Expr) (n node, ok bool) {
 	sel := e.AsSelect()
-	if t.isMap(sel.Operand()) {
-		return t.entryNamed(sel.Operand(), sel.FieldName(), t.ast.GetType(e.ID()), sel.IsTestOnly())
-	}
 	operand, at, ok := t.member(sel.Operand(), sel.FieldName())
 	switch {
 	case !ok, t.isOptionalElement(sel.Operand()):
@@ -187,8 +180,8 @@ func (t *tree) isOptionalElement(e celast.Expr) bool {
 func (t *tree) read(e celast.Expr, at *place) node {
 	typ := t.ast.GetType(e.ID())
 	as := t.formOf(typ)
-	if schema := t.Vars.Schemas[typ.TypeName()]; as == recordForm && !schema.IsStrict() {
-		return node{place: at, Run: at.record(schema.Empty())}
+	if as == recordForm {
+		return node{place: at, Run: at.record(t.Vars.Schemas[typ.TypeName()].Empty())}
 	}
 	return as.read(at)
 }
@@ -211,7 +204,7 @@ func (t *tree) list(e celast.Expr) (n node, ok bool) {
 			values = append(values, boxAny(n.value))
 		}
 	}
-	if as := t.elementForm(t.ast.GetType(e.ID())); as == noForm || as == anyForm {
+	if as := t.elementForm(t.ast.GetType(e.ID())); as == noForm {
 		return constant(types.DefaultTypeAdapter.NativeToValue(values)), allKnown
 	}
 	return fold(literal(nodes), nodes...), true
@@ -224,12 +217,10 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 		args = append([]celast.Expr{call.Target()}, args...)
 	}
 	overloads := t.ast.GetOverloadIDs(e.ID())
-	if len(overloads) != 1 && t.Foreign == nil || len(overloads) == 0 {
+	if len(overloads) != 1 {
 		return node{}, false
 	}
 	switch {
-	case t.foreignTo(overloads[0], args):
-		return node{}, false
 	case overloads[0] == celoverloads.InList && isEmptyList(args[1]):
 		return constant(false), true // as CEL's optimizer does, even if the other operand fails
 	case overloads[0] == optionalSelect, isInRecord(overloads[0]):
@@ -247,22 +238,16 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 		return inList(nodes, t.ast.GetType(args[1].ID()).IsExactType(of))
 	case celoverloads.IndexList:
 		return indexed(nodes, t.formOf(t.ast.GetType(e.ID())))
-	case celoverloads.IndexMap:
-		at, _ := entryIn(nodes[0], Boxed(nodes[1]))
-		return t.entryRead(at, t.ast.GetType(e.ID()))
 	case OptionalValue, OptionalOrValue:
 		return t.unwrapped(e, nodes, args)
 	}
-	if len(overloads) > 1 && e.AsCall().FunctionName() == celoverloads.TypeConvertString {
-		return textOfAny(nodes)
-	}
-	if build := builders[overloads[0]]; build != nil && len(overloads) == 1 {
+	if build := builders[overloads[0]]; build != nil {
 		return build(nodes)
 	}
 	if o := t.Overloads[overloads[0]]; o.build != nil {
 		return o.build(nodes)
 	}
-	return t.foreign(e, args, nodes)
+	return node{}, false
 }
 
 func isEmptyList(e celast.Expr) bool {
