@@ -76,6 +76,7 @@ func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(s
 		}
 		return nil
 	}
+	begin := heap()
 	done, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -94,7 +95,6 @@ func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(s
 	deadline, look := clk.NewTimer(l.hang), clk.NewTimer(lookInterval)
 	defer deadline.Stop()
 	defer look.Stop()
-	begin := heap()
 	for {
 		exceeded := &excessive{}
 		select {
