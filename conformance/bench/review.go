@@ -134,7 +134,7 @@ func alike(a, b *corev1.Pod) (err error) {
 }
 
 // notes are what annotations say, in small sorted parts. The first chunk of an annotation begins
-// with a sentence.
+// with a sentence. What bounds an amount is left out: where several do, celvpa names the one that holds.
 func notes(annotations map[string]string) (out []string) {
 	for key, text := range annotations {
 		for chunk := range strings.SplitSeq(text, "; ") {
@@ -143,7 +143,9 @@ func notes(annotations map[string]string) (out []string) {
 				about, items = about+": "+next, rest
 			}
 			for item := range strings.SplitSeq(items, ", ") {
-				out = append(out, key+" "+about+": "+item)
+				if !strings.Contains(item, " capped to ") {
+					out = append(out, key+" "+about+": "+item)
+				}
 			}
 		}
 	}

@@ -34,6 +34,7 @@ func TestProgramsAgreeUnlessResourcesOrNotesDiffer(t *testing.T) {
 	}
 	one := of("100m", "Pod resources updated by web: container 0: cpu request, memory request; container 1: cpu request")
 	require.NoError(t, alike(one, of("0.1", "Pod resources updated by web: container 0: memory request, cpu request; container 1: cpu request")))
+	require.NoError(t, alike(one, of("100m", "Pod resources updated by web: container 0: cpu capped to fit Max in pod LimitRange, cpu request, memory request; container 1: cpu request")))
 	require.ErrorContains(t, alike(one, of("101m", one.Annotations["vpaUpdates"])), "container app has")
 	require.ErrorContains(t, alike(one, of("100m", "Pod resources updated by web: container 0: cpu request")), "it has annotations")
 }
