@@ -1,9 +1,8 @@
 package webhook
 
 import (
-	"errors"
 	"fmt"
-	"slices"
+	"reflect"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -34,7 +33,7 @@ type limited struct {
 	every time.Duration
 
 	mu    sync.Mutex
-	lines map[string]line
+	lines map[string]*line
 }
 
 type line struct {
@@ -48,16 +47,18 @@ func (s *limited) allow(text string) (suppressed int, ok bool) {
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	if s.lines == nil {
-		s.lines = map[string]line{}
+		s.lines = map[string]*line{}
 	}
 	l := s.lines[text]
-	if now.Before(l.shown.Add(s.every)) {
+	if l != nil && now.Before(l.shown.Add(s.every)) {
 		l.suppressed++
-		s.lines[text] = l
 		return 0, false
 	}
-	s.lines[text] = line{shown: now}
-	return l.suppressed, true
+	if l != nil {
+		suppressed = l.suppressed
+	}
+	s.lines[text] = &line{shown: now}
+	return suppressed, true
 }
 
 // ShortValues returns a logger that truncates values to 200 bytes, because clients choose many of them.
@@ -81,8 +82,10 @@ func (s shortSink) Info(level int, text string, values ...any) {
 
 // Error implements logr.LogSink.
 func (s shortSink) Error(err error, text string, values ...any) {
-	if err != nil && len(err.Error()) > maxValue {
-		err = errors.New(shorten(err.Error()))
+	if err != nil {
+		if all := err.Error(); len(all) > maxValue {
+			err = fmt.Errorf("%s", shorten(all))
+		}
 	}
 	s.LogSink.Error(err, text, shortValues(values)...)
 }
@@ -99,13 +102,45 @@ func (s shortSink) WithName(name string) logr.LogSink {
 
 // shortValues truncates the values of alternating keys and values.
 func shortValues(values []any) []any {
-	out := slices.Clone(values)
-	for i := 1; i < len(out); i += 2 {
-		if text := fmt.Sprint(out[i]); len(text) > maxValue && out[i-1] != stackKey {
-			out[i] = shorten(text)
+	out := values
+	for i := 1; i < len(values); i += 2 {
+		if values[i-1] == stackKey {
+			continue
 		}
+		short, cut := shortValue(values[i])
+		if !cut {
+			continue
+		}
+		if &out[0] == &values[0] {
+			out = append([]any(nil), values...)
+		}
+		out[i] = short
 	}
 	return out
+}
+
+func shortValue(value any) (short any, cut bool) {
+	var text string
+	switch v := value.(type) {
+	case error:
+		text = v.Error()
+	case fmt.Stringer:
+		if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
+			return value, false
+		}
+		text = v.String()
+	default:
+		switch r := reflect.ValueOf(value); r.Kind() {
+		case reflect.String:
+			text = r.String()
+		case reflect.Slice, reflect.Map, reflect.Struct:
+			text = fmt.Sprint(value)
+		}
+	}
+	if len(text) <= maxValue {
+		return value, false
+	}
+	return shorten(text), true
 }
 
 // shorten truncates a text to maxValue bytes and says how long it was.

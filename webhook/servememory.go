@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"sync"
 	"time"
 
@@ -16,13 +13,13 @@ import (
 const (
 	// DefaultReviewMemory bounds the memory of all reviews in flight, in bytes. It suffices for some 300 typical reviews.
 	DefaultReviewMemory = 64 << 20
-	// MinReviewMemory leaves room for a review of 4 MB, which is more than API servers store of an object, twice.
+	// MinReviewMemory leaves room for a review of maxBody bytes.
 	MinReviewMemory = 32 << 20
 	// smallReview is the part of each review, in bytes, that comes from the budget for small reviews.
 	smallReview = 1 << 20
 
-	// bodyWeight is the memory for each byte of a request: the buffer that has grown for it, and the objects copied from it.
-	bodyWeight = 3
+	// bodyWeight is the memory for each byte of a request's buffer: the buffer, and the smaller ones that it replaces as it grows.
+	bodyWeight = 2
 	// valueWeight is the memory that a decoded JSON value may take, in bytes. The most for two bytes of JSON, {}, is a container.
 	valueWeight = 1 << 10
 )
@@ -48,10 +45,14 @@ func newReviewMemory(total int64) *reviewMemory {
 	return &reviewMemory{half: half, small: semaphore.NewWeighted(half), large: semaphore.NewWeighted(half), wait: queueWait}
 }
 
+// firstBuffers are used again, because they would be a seventh of all garbage. Most requests need no larger one.
+var firstBuffers = sync.Pool{New: func() any { return new([firstRead]byte) }}
+
 // reservation is one review's share of the budget. It is not safe for concurrent use.
 type reservation struct {
 	of           *reviewMemory
 	small, large int64
+	first        *[firstRead]byte // of firstBuffers, to put back
 }
 
 func (m *reviewMemory) reserve() *reservation { return &reservation{of: m} }
@@ -78,51 +79,25 @@ func (r *reservation) add(ctx context.Context, bytes int64) error {
 
 // release returns everything to the budget. Calling it again does nothing.
 func (r *reservation) release() {
+	if r.first != nil {
+		firstBuffers.Put(r.first)
+		r.first = nil
+	}
 	r.of.small.Release(r.small)
 	r.of.large.Release(r.large)
 	r.small, r.large = 0, 0
 }
 
-// bodies are the buffers of requests that have been decoded. Without them a quarter of the garbage would be buffers.
-var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// maxKept bounds a buffer in bodies, in bytes.
-const maxKept = 64 << 10
-
-// read reads the body of a request, and reserves memory for what arrives. The error is errTooLarge, errNoMemory, or the reason why the
-// body did not arrive.
-func read(body *bytes.Buffer, r *http.Request, memory *reservation) error {
-	if r.ContentLength > maxBody {
-		return errTooLarge
-	}
-	_, err := body.ReadFrom(io.LimitReader(reserving{r, memory}, maxBody+1))
-	switch {
-	case body.Len() > maxBody:
-		return errTooLarge
-	case err != nil:
-		return fmt.Errorf("reading the request: %w", err)
-	}
-	return nil
-}
-
-// reserving reads the body of a request within a reservation.
-type reserving struct {
-	*http.Request
-	memory *reservation
-}
-
-// Read implements io.Reader.
-func (r reserving) Read(p []byte) (int, error) {
-	n, err := r.Body.Read(p)
-	if full := r.memory.add(r.Context(), int64(bodyWeight*n)); full != nil {
-		return n, full
-	}
-	return n, err
-}
-
 // decodedSize is an upper bound of the memory that a JSON text takes once decoded, in bytes. The text need not be valid.
 func decodedSize(text []byte) int64 {
-	values := 1 // what strings hold does not count
+	values := 1
+	for _, before := range []string{"{", "[", ","} {
+		values += bytes.Count(text, []byte(before))
+	}
+	if size := int64(len(text) + values*valueWeight); size <= smallReview {
+		return size
+	}
+	values = 1 // what strings hold does not count
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '{', '[', ',':

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -108,7 +107,7 @@ func TestReviewsBeyondTheMemoryAreShed(t *testing.T) {
 
 // TestAReviewWaitsForMemoryForAMoment, and is then reviewed.
 func TestAReviewWaitsForMemoryForAMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onItsClock(t, func(t *testing.T) {
 		s, _ := testServer(t, func(context.Context, admission.Request) admission.Response { return admission.Denied("asked") }, nil)
 		taken := &reservation{of: s.memory, small: s.memory.half}
 		require.True(t, s.memory.small.TryAcquire(taken.small))
@@ -120,9 +119,9 @@ func TestAReviewWaitsForMemoryForAMoment(t *testing.T) {
 	})
 }
 
-// TestALateHandlerKeepsItsRequest: other reviews are read into its buffer, and change nothing of it.
+// TestALateHandlerKeepsItsRequest: other reviews use its buffer only once it has returned.
 func TestALateHandlerKeepsItsRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onItsClock(t, func(t *testing.T) {
 		release, kept := make(chan struct{}), make(chan string, 1)
 		s, _ := testServer(t, func(_ context.Context, req admission.Request) admission.Response {
 			if req.UID == "slow" {

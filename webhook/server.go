@@ -7,11 +7,11 @@
 package webhook
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -26,6 +26,8 @@ import (
 const (
 	// maxBody bounds a request, in bytes (UPSTREAM.md §4.1).
 	maxBody = 5 << 20
+	// firstRead is the buffer for a request of which nothing has arrived, in bytes.
+	firstRead = 8 << 10
 	// MaxConnections bounds the connected clients. An API server needs one for each review in flight.
 	MaxConnections = 1000
 	// queueWait is how long a review waits for a slot. Slots free up within milliseconds, or not soon.
@@ -36,12 +38,14 @@ const (
 // request cannot be parsed, takes too long or makes the handler panic, it allows the object without a patch, counts that and
 // logs it (UPSTREAM.md §4.1, Appendix B 5). Only the handler refuses.
 type Server struct {
-	handler admission.Handler
-	timeout time.Duration
-	slots   chan struct{} // of reviews that run
-	memory  *reviewMemory
-	log     logr.Logger
-	limited *limited
+	handler  admission.Handler
+	timeout  time.Duration
+	slots    chan struct{} // of reviews that run
+	workers  workers
+	queueFor time.Duration
+	memory   *reviewMemory
+	log      logr.Logger
+	limited  *limited
 }
 
 // ServerOptions configure a Server.
@@ -67,7 +71,7 @@ func NewServer(o ServerOptions) *Server {
 	if o.Concurrent <= 0 {
 		o.Concurrent = 100 * runtime.GOMAXPROCS(0)
 	}
-	return &Server{handler: o.Handler, timeout: o.Timeout, slots: make(chan struct{}, o.Concurrent),
+	return &Server{handler: o.Handler, timeout: o.Timeout, slots: make(chan struct{}, o.Concurrent), workers: make(workers), queueFor: queueWait,
 		memory: newReviewMemory(cmp.Or(o.Memory, DefaultReviewMemory)), log: o.Log, limited: &limited{clock: o.Clock, every: 10 * time.Second}}
 }
 
@@ -81,31 +85,35 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.shed(shedMalformed, "the request is not answered", "reason", fmt.Sprintf("its Content-Type is %q, not application/json", got))
 		return
 	}
-	deadline, memory := begin.Add(s.limit(r)), s.memory.reserve()
-	body := bodies.Get().(*bytes.Buffer)
-	err := read(body, r, memory)
+	deadline := begin.Add(s.limit(r))
+	memory := s.memory.reserve()
+	defer func() { memory.release() }()
+	body, err := s.read(r, memory)
 	if errors.Is(err, errTooLarge) || errors.Is(err, errNoMemory) {
-		memory.release()
 		s.refuse(w, err)
 		return
 	}
 	var review admission.Request
 	if err == nil {
-		review, err = decode(body.Bytes())
-	}
-	if body.Reset(); body.Cap() <= maxKept {
-		bodies.Put(body)
+		review, err = decode(body)
 	}
 	if err == nil {
 		err = memory.add(r.Context(), decodedSize(review.Object.Raw)+decodedSize(review.OldObject.Raw))
 	}
-	readable, admitted := err == nil, stepRead.since(begin)
+	switch {
+	case errors.Is(err, errNoMemory):
+		s.shed(shedMemory, "the object is admitted unchanged; run more replicas, or raise --max-review-memory", about(review, "reason", err.Error())...)
+	case errors.Is(err, errTooLarge):
+		s.shed(shedMalformed, "the object is admitted unchanged", about(review, "reason", "it has more values than fit into --max-review-memory")...)
+	case err != nil:
+		s.shed(shedMalformed, "the object is admitted unchanged", "uid", review.UID, "reason", err.Error())
+	}
+	readable := err == nil
+	admitted := stepRead.since(begin)
 	answered := outcome{resp: admission.Allowed(""), status: statusError}
 	if readable {
 		answered = s.review(review, deadline, memory)
-	} else {
-		memory.release()
-		s.shedUnread(review, err)
+		memory = s.memory.reserve() // a late handler keeps its reservation
 	}
 	built := stepAdmit.since(admitted)
 	text, err := encode(review.UID, &answered.resp)
@@ -114,10 +122,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answered = outcome{resp: admission.Allowed(""), status: statusError}
 		text, _ = encode(review.UID, &answered.resp) // cannot fail
 	}
+	defer written.Put(text)
 	writing := stepBuild.since(built)
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	if _, err := w.Write(text); err != nil {
+	w.Header().Set("Content-Length", strconv.Itoa(text.body.Len()))
+	if _, err := w.Write(text.body.Bytes()); err != nil {
 		if suppressed, ok := s.limited.allow("unsent"); ok {
 			s.log.Info("cannot send the answer", "uid", review.UID, "reason", err.Error(), "suppressed", suppressed)
 		}
@@ -137,6 +146,38 @@ func (s *Server) limit(r *http.Request) time.Duration {
 	return limit - min(limit/5, time.Second)
 }
 
+// read reads the body of a request into a buffer that grows as bytes arrive, and reserves memory for the buffer. The error is
+// errTooLarge, errNoMemory, or the reason why the body did not arrive.
+func (s *Server) read(r *http.Request, memory *reservation) ([]byte, error) {
+	if r.ContentLength > maxBody {
+		return nil, errTooLarge
+	}
+	if err := memory.add(r.Context(), bodyWeight*firstRead); err != nil {
+		return nil, err
+	}
+	memory.first = firstBuffers.Get().(*[firstRead]byte)
+	body := memory.first[:0]
+	for {
+		if len(body) == cap(body) {
+			size := min(2*cap(body), maxBody+1)
+			if err := memory.add(r.Context(), int64(bodyWeight*(size-cap(body)))); err != nil {
+				return nil, err
+			}
+			body = append(make([]byte, 0, size), body...)
+		}
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case len(body) > maxBody:
+			return nil, errTooLarge
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading the request: %w", err)
+		}
+	}
+}
+
 // refuse answers a request whose UID is unknown because it was not read. The API server applies its failurePolicy.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
 	if errors.Is(err, errTooLarge) {
@@ -146,18 +187,6 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 	}
 	s.shed(shedMemory, "the request is refused; run more replicas, or raise --max-review-memory", "reason", err.Error())
 	http.Error(w, err.Error(), http.StatusServiceUnavailable)
-}
-
-// shedUnread counts and logs why the handler is not asked about a request that was read.
-func (s *Server) shedUnread(review admission.Request, err error) {
-	switch {
-	case errors.Is(err, errNoMemory):
-		s.shed(shedMemory, "the object is admitted unchanged; run more replicas, or raise --max-review-memory", about(review, "reason", err.Error())...)
-	case errors.Is(err, errTooLarge):
-		s.shed(shedMalformed, "the object is admitted unchanged", about(review, "reason", "it has more values than fit into --max-review-memory")...)
-	default:
-		s.shed(shedMalformed, "the object is admitted unchanged", "uid", review.UID, "reason", err.Error())
-	}
 }
 
 // about returns the key/value pairs that identify a review in the log, followed by more.
@@ -177,35 +206,41 @@ func (s *Server) review(req admission.Request, deadline time.Time, memory *reser
 		return outcome{resp: admission.Allowed(""), status: statusSkipped}
 	}
 	done := make(chan outcome, 1)
-	go func() {
+	s.workers.run(func() {
 		inFlight.Inc()
 		defer func() { memory.release(); <-s.slots; inFlight.Dec() }() // also after a late handler
 		done <- s.call(ctx, req)
-	}()
+	})
 	select {
 	case answered := <-done:
 		return answered
 	case <-ctx.Done():
-		s.shed(shedDeadline, "the review timed out, so the object is admitted unchanged", about(req)...)
-		return outcome{resp: admission.Allowed(""), status: statusSkipped}
 	}
+	select {
+	case answered := <-done: // just in time
+		return answered
+	default:
+	}
+	s.shed(shedDeadline, "the review timed out, so the object is admitted unchanged", about(req)...)
+	return outcome{resp: admission.Allowed(""), status: statusSkipped}
 }
 
-// acquire waits up to queueWait for a slot, which the caller releases.
+// acquire waits up to queueFor for a slot, which the caller releases.
 func (s *Server) acquire(ctx context.Context) bool {
 	select {
 	case s.slots <- struct{}{}:
 		return true
 	default:
 	}
-	ctx, cancel := context.WithTimeout(ctx, queueWait)
-	defer cancel()
+	wait := time.NewTimer(s.queueFor)
+	defer wait.Stop()
 	select {
 	case s.slots <- struct{}{}:
 		return true
+	case <-wait.C:
 	case <-ctx.Done():
-		return false
 	}
+	return false
 }
 
 // call calls the handler and recovers its panics.

@@ -59,6 +59,15 @@ func testServer(t *testing.T, handle admission.HandlerFunc, change func(*ServerO
 	return NewServer(o), m
 }
 
+// onItsClock runs a test whose time passes while everybody waits, until the workers have ended.
+func onItsClock(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(2 * workerIdle)
+		test(t)
+	})
+}
+
 // post sends a body to a server and returns the answer, which must be a review with nothing but a response.
 func post(t *testing.T, s http.Handler, target, body string) *admissionv1.AdmissionResponse {
 	t.Helper()
@@ -140,7 +149,7 @@ func TestTimeIsWhatTheAPIServerSaysOrWhatWasRegistered(t *testing.T) {
 
 // TestAStuckHandlerKeepsNobodyWaiting: its context ends, and the pod is admitted unpatched whether it looks at that or not.
 func TestAStuckHandlerKeepsNobodyWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onItsClock(t, func(t *testing.T) {
 		release := make(chan struct{})
 		ended := make(chan error, 2)
 		s, log := testServer(t, func(ctx context.Context, _ admission.Request) admission.Response {
@@ -176,7 +185,7 @@ func TestAStuckHandlerKeepsNobodyWaiting(t *testing.T) {
 
 // TestAReviewWaitsForItsTurnForAMoment, and is then reviewed.
 func TestAReviewWaitsForItsTurnForAMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onItsClock(t, func(t *testing.T) {
 		release := make(chan struct{})
 		s, _ := testServer(t, func(context.Context, admission.Request) admission.Response {
 			<-release
