@@ -27,13 +27,13 @@ SIZES := 100,1000,10000,50000
 help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 	@echo
-	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=5m  LONG=1 (make test-all also tries more seeds, fuzzes, and detects races)  BUSY=1 or BUSY=unit (make test, test-all and test-unit: on a busy machine)  RULES_DIR=folder'
+	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=5m  LONG=1 (make test-all also tries more seeds, fuzzes, and detects races)  BUSY=1 or BUSY=unit (make test, test-all and test-unit: on a busy machine)  MANY=1 (make test-unit: all random cases)  RULES_DIR=folder'
 	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)  CHECK=1 (make bench-… fails if a target is missed)'
 	@echo '             SCALE=50000, MINUTES=60 and COMPONENTS=recommender,updater,cold (make bench-scale)  NOTE=text (make sizing: what the page is to say of the machine)  SCALE=2000 (make bench-writes)'
 	@echo '             DURATION=20m, SCALE=50 and SEED=1 (make soak)'
 	@echo '             VERSION=v1.2.3 (make release, image, image-push)  REPOSITORY=registry/team and INSECURE=1 (make image-push)'
 	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
-	@echo '             PATIENCE=5m, BESIDE=1 and LOAD_IMAGE=command (make test-node: how long a step may take, celvpa beside the node, and what imports an image archive into the node of KUBECONFIG)'
+	@echo '             PATIENCE=5m, BESIDE=1, TESTS=regexp and LOAD_IMAGE=command (make test-node: how long a step may take, celvpa beside the node, which tests, and what imports an image archive into the node of KUBECONFIG)'
 
 .PHONY: run
 run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; Ctrl-C stops what it started

@@ -220,9 +220,9 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 		why:     "API servers refuse a request above its limit, so a container with a limit of 0 is left at that, and gets no boost.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {limits: {cpu: 0}}}]}}, vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 250m}}]}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
-			cpu, has := r.limit(d.Index)[corev1.ResourceCPU]
-			if has && cpu.IsZero() && r.boostOf(d) != nil && (d.Kind == podBoost || d.Resource == corev1.ResourceCPU) {
-				return true
+			if cpu, has := r.limit(d.Index)[corev1.ResourceCPU]; has && cpu.IsZero() && r.boostOf(d) != nil && (d.Kind == podBoost || d.Resource == corev1.ResourceCPU) {
+				before, after := r.In.Pod.Spec.Containers[d.Index].Resources.Requests[corev1.ResourceCPU], r.Celvpa.Pod.Spec.Containers[d.Index].Resources.Requests[corev1.ResourceCPU]
+				return after.Cmp(before) <= 0
 			}
 			limit, has := r.limit(d.Index)[d.Resource]
 			return has && limit.IsZero() && (r.refused(d.Index, d.Resource) || d.Ours && d.Item == string(d.Resource)+" capped to container limit")

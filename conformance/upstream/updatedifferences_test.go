@@ -178,8 +178,11 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 						delete(pod.Annotations, key)
 						changed = true
 						if r.Gates.CPUStartupBoost {
-							starves := r.starves(pod)
-							w.leave[pod.Name], w.evicted[pod.Name] = !starves, starves
+							if r.starves(pod) {
+								w.evicted[pod.Name] = true
+							} else {
+								w.leave[pod.Name] = true
+							}
 						}
 					}
 				}

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -15,11 +14,30 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// TestCostsAreLimitedAsInAPIServers of each expression.
+// TestCostsAreLimitedAsInAPIServers: a rule that compares all policies with each other runs for 100 of them, and fails for 3000.
 func TestCostsAreLimitedAsInAPIServers(t *testing.T) {
-	point, reg := validatePoint(t)
-	const names = "self.resourcePolicy.containerPolicies"
-	plan, err := compiledRules(reg, []string{fmt.Sprintf("  - {name: r, at: spec, enforce: [Admission], expression: %q, message: no}\n", names+".all(p, "+names+".exists_one(q, q.containerName == p.containerName))")})
+	reg := registry.New()
+	reg.AddPoint(&registry.Point{Name: "vpa.validate", Kind: registry.ValidationPoint, Objects: vpaObjects(t), Vars: []registry.Var{
+		{Name: "record", Type: lang.RecordOf(lang.NewSchema("Record", lang.Field{Name: "a", Type: lang.Int}))}, // a registry without any has no operator in
+	}})
+	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{
+		"s.yaml": {Data: []byte(`apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleSet
+metadata: {name: s}
+spec:
+  version: 1.0.0
+  point: vpa.validate
+  validations:
+  - name: r
+    at: spec.resourcePolicy
+    enforce: [Admission]
+    expression: self.containerPolicies.all(p, self.containerPolicies.exists_one(q, q.containerName == p.containerName))
+    message: "no"
+`)},
+		"p.yaml": {Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: Pipeline\nmetadata: {name: p}\nspec: {version: 1.0.0, points: {vpa.validate: [s@1.0.0]}}\n")},
+	}})
+	require.NoError(t, err)
+	plan, err := compile.Compile(lib, reg, compile.Options{Pipeline: "p"})
 	require.NoError(t, err)
 	judged := func(policies int) []engine.Violation {
 		list := make([]any, policies)
@@ -27,30 +45,10 @@ func TestCostsAreLimitedAsInAPIServers(t *testing.T) {
 			list[i] = map[string]any{"containerName": fmt.Sprint(i)}
 		}
 		object := map[string]any{"spec": map[string]any{"resourcePolicy": map[string]any{"containerPolicies": list}}}
-		return plan.Validate(point.Name, engine.Judged{Object: object}, nil)
+		return plan.Validate("vpa.validate", engine.Judged{Object: object}, nil)
 	}
 	require.Empty(t, judged(100))
 	failed := judged(3000)
 	require.Len(t, failed, 1)
 	require.Contains(t, failed[0].Message, "actual cost limit exceeded")
-}
-
-func validatePoint(t *testing.T) (*registry.Point, *registry.Registry) {
-	point := &registry.Point{Name: "vpa.validate", Kind: registry.ValidationPoint, Objects: vpaObjects(t),
-		Vars: []registry.Var{{Name: "many", Type: lang.ListOf(lang.RecordOf(lang.NewSchema("Few", lang.Field{Name: "a", Type: lang.Int})))}}}
-	reg := registry.New()
-	reg.AddPoint(point)
-	return point, reg
-}
-
-func compiledRules(reg *registry.Registry, validations []string) (*engine.Plan, error) {
-	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{
-		"s.yaml": {Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: s}\nspec:\n  version: 1.0.0\n  point: vpa.validate\n" +
-			"  validations:\n" + strings.Join(validations, ""))},
-		"p.yaml": {Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: Pipeline\nmetadata: {name: p}\nspec: {version: 1.0.0, points: {vpa.validate: [s@1.0.0]}}\n")},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return compile.Compile(lib, reg, compile.Options{Pipeline: "p"})
 }

@@ -53,7 +53,7 @@ func (a Actuator) Evict(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 // Resize sends the wanted resources of the pod and of all its containers through the resize
 // subresource, and then updates the pod's annotations, which API servers do not accept with a
 // resize. Where there is nothing to resize, it only removes the annotations of startup boosts that
-// are over. An error means that the pod is unchanged. A resized pod whose annotations could not be
+// are over. An error means that the pod does not have what was asked for. A resized pod whose annotations could not be
 // updated is reported in an event and by marked = false: Mark may be retried.
 func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, change facts.PodChange, verdict engine.Verdict) (marked bool, err error) {
 	resources := podpatch.Resources(pod, change)
@@ -91,7 +91,7 @@ func (a Actuator) Mark(ctx context.Context, pod *corev1.Pod, vpa string, change 
 }
 
 // overridden is a refusal if the API server accepted a resize and something on the way changed it, such as a mutating webhook for
-// pods/resize: sent again, it would be changed again.
+// pods/resize: sent again, it would be changed again. The spec counts; the status follows once the node has acted.
 func overridden(answer *corev1.Pod, change facts.PodChange) error {
 	if len(answer.Spec.Containers) != len(change.Containers) {
 		return nil // an answer that says nothing of the pod
