@@ -226,7 +226,12 @@ RELEASE := go run -C release . -tags "$(GO_TAGS)" $(if $(VERSION),-version $(VER
 
 .PHONY: release
 release: need-go ## Write archives, images, SBOMs, the chart and checksums to dist/; VERSION=v1.2.3 (7 CPU-minutes or more the first time, 2 minutes once compiled)
+	@$(if $(VERSION),go run ./conformance/rules/lock -check)
 	@$(RELEASE) all
+
+.PHONY: rules-lock
+rules-lock: need-go ## Before a release is tagged: write down the rule sets and pipelines that it ships, which may not change under their version after it
+	go run ./conformance/rules/lock
 
 .PHONY: image
 image: need-go ## Write the images for this machine's architecture to dist/, as OCI layouts

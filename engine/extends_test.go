@@ -111,7 +111,6 @@ func TestFaultsOfExtensions(t *testing.T) {
 		"no such pipeline":                {extending("s", ""), `Pipeline r@1.0.0: no pipeline "s"; loaded: p@1.0.0, r@1.0.0`},
 		"no such version":                 {extending("p@2.0.0", ""), `Pipeline r@1.0.0: no pipeline "p@2.0.0"; loaded: p@1.0.0, r@1.0.0`},
 		"below another":                   {extending("a", "") + named("a", extending("s", "")), `Pipeline a@1.0.0: no pipeline "s"; loaded: a@1.0.0, p@1.0.0, r@1.0.0`},
-		"several versions":                {strings.Replace(named("p", extending("p@1.0.0", "")), "version: 1.0.0", "version: 2.0.0", 1) + extending("p", ""), `Pipeline r@1.0.0: pipeline "p" has several versions; name one of p@1.0.0, p@2.0.0`},
 		"itself":                          {extending("r", ""), "Pipeline r@1.0.0: the pipeline extends itself; give it a name or version of its own"},
 		"a circle":                        {extending("a", "") + named("a", extending("b", "")) + named("b", extending("c@1.0.0", "")) + named("c", extending("a", "")), "Pipeline c@1.0.0: pipelines extend each other: c@1.0.0 → a@1.0.0 → b@1.0.0 → c@1.0.0; take one extends out"},
 		"an unknown point":                {extending("p", "  points: {order.ships: []}\n"), `Pipeline r@1.0.0: no point "order.ships"`},

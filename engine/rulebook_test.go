@@ -201,8 +201,9 @@ func TestOverlaysOverrideGivenParams(t *testing.T) {
 	require.Equal(t, int64(103), charge(t, b.For(document.Subject{Namespace: "a"}).Plan))
 	_, err = compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fees": "7"}})
 	require.ErrorContains(t, err, `no parameter "markup.fees" in any pipeline`)
-	_, err = compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p"})
-	require.ErrorContains(t, err, "has several versions; name one of p@1.0.0, p@2.0.0")
+	b, err = compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p"})
+	require.NoError(t, err)
+	require.Equal(t, "p@2.0.0", b.Default().Pipeline(), "a name alone is its highest version")
 }
 
 // FuzzOverlaysNeverPanic merges fuzzed overlays into the shop's pipelines and requests plans.

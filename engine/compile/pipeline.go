@@ -24,7 +24,7 @@ import (
 
 // Options select a pipeline, the default one of a rulebook, and fix what is constant for all plans.
 type Options struct {
-	Pipeline string            // name@version, or the name if only one version is loaded
+	Pipeline string            // name@version, or a name, whose highest version counts
 	Gates    map[string]bool   // missing gates are off
 	Params   map[string]string // overrides parameter defaults, by "ruleset.param", written as in YAML; overlays win
 	Points   []string          // to compile; none = all. See Rulebook for the others

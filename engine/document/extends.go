@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/celvpa/celvpa/engine/source"
 )
 
@@ -112,24 +114,29 @@ func layOver[T any](base, over []T, name func(T) string, kept func(string)) (out
 	return out
 }
 
-// findPipeline finds a pipeline by name@version, or by name if there is only one version.
+// findPipeline finds a pipeline by name@version, or the highest version of a name.
 func findPipeline(pipelines map[string]*Pipeline, ref string) (*Pipeline, error) {
 	if p, ok := pipelines[ref]; ok {
 		return p, nil
 	}
-	var found []string
-	for id, p := range pipelines {
-		if p.Name.Value == ref {
-			found = append(found, id)
+	var found *Pipeline
+	for _, p := range pipelines {
+		if p.Name.Value == ref && (found == nil || older(found, p)) {
+			found = p
 		}
 	}
-	slices.Sort(found)
-	switch len(found) {
-	case 1:
-		return pipelines[found[0]], nil
-	case 0:
+	if found == nil {
 		return nil, fmt.Errorf("no pipeline %q; loaded: %s", ref, strings.Join(slices.Sorted(maps.Keys(pipelines)), ", "))
-	default:
-		return nil, fmt.Errorf("pipeline %q has several versions; name one of %s", ref, strings.Join(found, ", "))
 	}
+	return found, nil
+}
+
+// older reports whether a pipeline has a lower version than another. A version without a place in the order is the lowest.
+func older(a, b *Pipeline) bool {
+	is, err := version.ParseSemantic(a.Version.Value)
+	if err != nil {
+		return true
+	}
+	than, err := version.ParseSemantic(b.Version.Value)
+	return err == nil && is.LessThan(than)
 }

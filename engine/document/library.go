@@ -205,7 +205,7 @@ func (l *Library) add(file File, shown, selectorKey string, ps *source.Collector
 	}
 }
 
-// Pipeline finds a pipeline by name@version, or by name if only one version is loaded.
+// Pipeline finds a pipeline by name@version, or the highest version of a name.
 func (l *Library) Pipeline(ref string) (*Pipeline, error) { return findPipeline(l.Pipelines, ref) }
 
 // Fits reports whether an overlay applies to a pipeline, named as for Pipeline.
