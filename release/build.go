@@ -44,7 +44,7 @@ func (s *source) build(ctx context.Context, p platform) (*program, error) {
 		return nil, err
 	}
 	out := filepath.Join(dir, "celvpa")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", s.tags, "-ldflags", "-s -w "+s.variables(), "-o", out, s.program)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w "+s.variables(), "-o", out, s.program)
 	cmd.Dir = s.root
 	cmd.Env = append(slices.Clone(environment), "GOOS="+p.os, "GOARCH="+p.arch)
 	if text, err := cmd.CombinedOutput(); err != nil {

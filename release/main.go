@@ -43,7 +43,6 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	root := flags.String("root", "..", "clone of celvpa")
 	version := flags.String("version", "", "version, such as v0.1.0; empty = that of cmd/celvpa/version.txt")
-	tags := flags.String("tags", "", "build tags")
 	repository := flags.String("repository", defaultRepository, "where the images belong: the name of each is added")
 	out := flags.String("out", "", "folder to write to instead of dist/ of the clone")
 	insecure := flags.Bool("insecure", false, "push over HTTP")
@@ -58,7 +57,6 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	source.tags = *tags
 	r := &release{source: source, out: *out, repository: strings.TrimSuffix(*repository, "/"), log: os.Stderr}
 	switch command := strings.Join(flags.Args(), " "); command {
 	case "all":

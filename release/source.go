@@ -21,7 +21,6 @@ type source struct {
 	version string // with v
 	commit  string // hash; -dirty behind it says that the work tree has changes
 	time    time.Time
-	tags    string // of go build, separated by commas
 
 	environment []string // of the go command, once it is known
 }

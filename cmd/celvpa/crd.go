@@ -13,6 +13,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/emit"
+	"github.com/celvpa/celvpa/crds/schema"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/faults"
 )
@@ -81,7 +82,7 @@ func (o *crdOptions) files() ([]manifest, error) {
 	var out []manifest
 	var errs []error
 	for _, crd := range all {
-		refusals, err := emit.Check(crd)
+		_, refusals, err := emit.Check(crd, schema.LowestKubernetes)
 		if err != nil {
 			return nil, err
 		}

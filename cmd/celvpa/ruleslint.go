@@ -7,6 +7,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/emit"
+	"github.com/celvpa/celvpa/crds/schema"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/source"
@@ -125,7 +126,7 @@ func refusedSchemas(book *compile.Rulebook) (out []*source.Problem) {
 		all, err := emit.CRDs(rules)
 		for _, crd := range all {
 			var refusals []*emit.Refusal
-			if refusals, err = emit.Check(crd); err != nil {
+			if _, refusals, err = emit.Check(crd, schema.LowestKubernetes); err != nil {
 				break
 			}
 			for _, r := range refusals {

@@ -46,7 +46,7 @@ func Build(ctx context.Context) (string, error) {
 		return "", err
 	}
 	program := filepath.Join(root, "bin", "celvpa")
-	args, cgo := []string{"build", "-tags", "grpcnotrace"}, "CGO_ENABLED=0" // like make build
+	args, cgo := []string{"build"}, "CGO_ENABLED=0" // like make build
 	if DetectsRaces() {
 		program, args, cgo = program+"-race", append(args, "-race"), "CGO_ENABLED=1"
 	}

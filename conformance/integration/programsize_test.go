@@ -22,5 +22,5 @@ func TestTheProgramExecutesNoTemplates(t *testing.T) {
 	}
 	require.True(t, has("main.main"), "symbols cannot be read")
 	require.False(t, has("text/template.(*Template).Execute"),
-		"find the caller with `go build -tags grpcnotrace -ldflags=-dumpdep ./cmd/celvpa 2>&1 | grep -- '-> text/template'`")
+		"find the caller with `go build -ldflags=-dumpdep ./cmd/celvpa 2>&1 | grep -- '-> text/template'`")
 }

@@ -49,7 +49,7 @@ func (i images) build(ctx context.Context, root, folder string) error {
 	if err := buildWorkload(ctx, root, i.workload); err != nil {
 		return fmt.Errorf("building the workload's image: %w", err)
 	}
-	build := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(root, "release"), ".", "-tags", "grpcnotrace", "-version", firstVersion, "-out", folder, "image")
+	build := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(root, "release"), ".", "-version", firstVersion, "-out", folder, "image")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building celvpa's image: %w\n%s", err, text)

@@ -1,82 +1,154 @@
 package emit
 
 import (
-	"context"
 	"fmt"
+	"maps"
+	"math"
+	"math/bits"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apimachinery/pkg/util/version"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"github.com/celvpa/celvpa/crds/schema"
+)
+
+// API servers limit the estimated cost of each expression, and of all expressions of a CRD together:
+// StaticEstimatedCostLimit and StaticEstimatedCRDCostLimit of apiextensions-apiserver.
+const (
+	maxExpressionCost = 10_000_000
+	maxTotalCost      = 100_000_000
 )
 
 // Refusal is a reason why an API server would refuse a CRD, e.g. a validation that costs too much.
 type Refusal struct {
 	CRD     string
-	Rule    string // set/validation; empty = not about a rule
-	At      string // place of the rule, or a path in the CRD
+	Rule    string // set/validation; empty = not about one rule
+	At      string // path in objects; empty = the whole
 	Message string
 }
 
 // Error implements error.
 func (r *Refusal) Error() string {
-	about := r.At
+	about := ""
 	if r.Rule != "" {
-		about = "rule " + r.Rule + " at " + r.At
+		about = "rule " + r.Rule + " at " + r.At + ": "
 	}
-	return fmt.Sprintf("an API server would refuse CRD %s: %s: %s", r.CRD, about, r.Message)
+	return fmt.Sprintf("an API server would refuse CRD %s: %s%s", r.CRD, about, r.Message)
 }
 
-// Check lists the reasons why an API server would refuse a CRD.
-func Check(crd *apiextensionsv1.CustomResourceDefinition) ([]*Refusal, error) {
-	crd = crd.DeepCopy()
-	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
-	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
-	crd.Status.StoredVersions = []string{crd.Spec.Versions[0].Name}
-	var internal apiextensions.CustomResourceDefinition
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, &internal, nil); err != nil {
-		return nil, fmt.Errorf("CRD %s cannot be converted: %w", crd.Name, err)
-	}
-	var out []*Refusal
-	for _, e := range validation.ValidateCustomResourceDefinition(context.Background(), &internal) {
-		refusal := &Refusal{CRD: crd.Name, At: e.Field, Message: e.Detail}
-		refusal.find(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
-		out = append(out, refusal)
-	}
-	return out, nil
+// Cost is the estimated cost of the validations of a CRD.
+type Cost struct {
+	Validations int
+	Total       uint64
+	Highest     uint64 // of one expression
 }
 
-var (
-	ruleName = regexp.MustCompile(`\(rule ([^)]+)\)$`)
-	rulePath = regexp.MustCompile(`openAPIV3Schema(.*)\.x-kubernetes-validations\[(\d+)\]`)
-	ruleStep = regexp.MustCompile(`\.properties\[([^\]]+)\]|\.items|\.additionalProperties`)
-)
-
-// find resolves a rule's path in the CRD to its name and its place in objects.
-func (r *Refusal) find(schema *apiextensionsv1.JSONSchemaProps) {
-	m := rulePath.FindStringSubmatch(r.At)
-	if m == nil {
-		return
-	}
-	at := ""
-	for _, step := range ruleStep.FindAllStringSubmatch(m[1], -1) {
-		switch {
-		case step[1] != "":
-			field := schema.Properties[step[1]]
-			schema, at = &field, at+"."+step[1]
-		case schema.Items != nil && schema.Items.Schema != nil:
-			schema, at = schema.Items.Schema, at+"[*]"
-		case schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil:
-			schema, at = schema.AdditionalProperties.Schema, at+"[*]"
+// Check estimates the cost of the validations in a CRD's schema as an API server of some version does, and lists those that it
+// would refuse, because they cost too much or do not compile there.
+func Check(crd *apiextensionsv1.CustomResourceDefinition, kubernetes *version.Version) (Cost, []*Refusal, error) {
+	env := environment.MustBaseEnvSet(kubernetes)
+	c := &check{crd: crd.Name, env: env}
+	for i := range crd.Spec.Versions {
+		root, _, err := schema.Structural(crd.Spec.Versions[i].Schema)
+		if err != nil {
+			return Cost{}, nil, fmt.Errorf("the schema of CRD %s: %w", crd.Name, err)
 		}
+		c.visit("", root, 1)
 	}
-	index, err := strconv.Atoi(m[2])
-	if err != nil || index >= len(schema.XValidations) {
+	if c.cost.Total > maxTotalCost {
+		c.refuse("", "", fmt.Sprintf("its validations cost %d together, more than %d", c.cost.Total, maxTotalCost))
+	}
+	return c.cost, c.refusals, c.failed
+}
+
+type check struct {
+	crd      string
+	env      *environment.EnvSet
+	cost     Cost
+	refusals []*Refusal
+	failed   error
+}
+
+func (c *check) refuse(at, rule, message string) {
+	c.refusals = append(c.refusals, &Refusal{CRD: c.crd, At: strings.TrimPrefix(at, "."), Rule: rule, Message: message})
+}
+
+var ruleName = regexp.MustCompile(`\(rule ([^)]+)\)$`)
+
+// visit checks a schema and those below it. An object has at most so many instances of it.
+func (c *check) visit(at string, s *structural.Structural, instances uint64) {
+	compiled, err := schemacel.Compile(s, model.SchemaDeclType(s, at == ""), celconfig.PerCallLimit, c.env, schemacel.NewExpressionsEnvLoader())
+	if err != nil {
+		c.failed = fmt.Errorf("the validations of CRD %s at %s: %w", c.crd, at, err)
 		return
 	}
-	if name := ruleName.FindStringSubmatch(schema.XValidations[index].Message); name != nil {
-		r.Rule, r.At = name[1], strings.TrimPrefix(at, ".")
+	for i, result := range compiled {
+		rule := s.XValidations[i].Message
+		if name := ruleName.FindStringSubmatch(rule); name != nil {
+			rule = name[1]
+		}
+		for _, failed := range []*apiservercel.Error{result.Error, result.MessageExpressionError} {
+			if failed != nil {
+				c.refuse(at, rule, failed.Error())
+			}
+		}
+		c.cost.Validations++
+		c.add(at, rule, "it costs", product(result.MaxCost, instances))
+		c.add(at, rule, "its message costs", result.MessageExpressionMaxCost)
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if name == "metadata" && at == "" {
+			continue // it has no rules, and the schema does not define its type
+		}
+		field := s.Properties[name]
+		c.visit(at+"."+name, &field, instances)
+	}
+	bounds := s.ValueValidation
+	if bounds == nil {
+		bounds = &structural.ValueValidation{}
+	}
+	if s.Items != nil {
+		c.visit(at+"[*]", s.Items, times(instances, bounds.MaxItems))
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil {
+		c.visit(at+"[*]", s.AdditionalProperties.Structural, times(instances, bounds.MaxProperties))
+	}
+}
+
+// add counts the cost of an expression.
+func (c *check) add(at, rule, what string, cost uint64) {
+	c.cost.Highest = max(c.cost.Highest, cost)
+	total, carry := bits.Add64(c.cost.Total, cost, 0)
+	if c.cost.Total = total; carry > 0 {
+		c.cost.Total = math.MaxUint64
+	}
+	if cost > maxExpressionCost {
+		c.refuse(at, rule, fmt.Sprintf("%s %d, more than %d: make it simpler, or its lists, maps and texts shorter", what, cost, maxExpressionCost))
+	}
+}
+
+// times is how many instances there are of the items of a list or map; without a bound it is the largest number.
+func times(instances uint64, bound *int64) uint64 {
+	if bound == nil {
+		return math.MaxUint64
+	}
+	return product(instances, uint64(max(0, *bound)))
+}
+
+// product multiplies, up to the largest number.
+func product(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	if high > 0 {
+		return math.MaxUint64
+	}
+	return low
 }
