@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/prometheus/procfs"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -137,28 +136,6 @@ func (l *Lab) Pid(ctx context.Context, component string) (int, error) {
 		return 0, fmt.Errorf("asking for the process of %s: %w", component, err)
 	}
 	return strconv.Atoi(strings.TrimSpace(string(out)))
-}
-
-// EtcdURL is where the lab's etcd serves its metrics, without TLS.
-func (l *Lab) EtcdURL(ctx context.Context) (string, error) {
-	pid, err := l.Pid(ctx, "etcd")
-	if err != nil {
-		return "", err
-	}
-	process, err := procfs.NewProc(pid)
-	if err != nil {
-		return "", fmt.Errorf("reading how etcd was started: %w", err)
-	}
-	args, err := process.CmdLine()
-	if err != nil {
-		return "", fmt.Errorf("reading how etcd was started: %w", err)
-	}
-	for _, arg := range args {
-		if url, found := strings.CutPrefix(arg, "--advertise-client-urls="); found {
-			return url, nil
-		}
-	}
-	return "", errors.New("the lab's etcd was started without --advertise-client-urls")
 }
 
 // Restart kills a component, starts it again and waits until the API server is ready.
