@@ -150,7 +150,6 @@ chart-test: need-go ## Lint and render the Helm chart, and install it and move o
 .PHONY: bench
 bench: need-go ## Benchmarks, in the form benchstat reads, and at the end the tables of bench-recommender, bench-pods and bench-updater
 	go test -run '^$$' -bench . -benchmem ./...
-	go test -C conformance/upstream -run '^$$' -bench . -benchmem ./...
 	@$(MAKE) --no-print-directory bench-recommender
 	@$(MAKE) --no-print-directory bench-pods
 	@$(MAKE) --no-print-directory bench-updater

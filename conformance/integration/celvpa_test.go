@@ -50,7 +50,6 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 	t.Run("alone", func(t *testing.T) { // the API server, or with a webhook that a test starts: one after the other
 		t.Run("invalid VPAs are refused as early as they can be", invalidVPAsAreRefusedAsEarlyAsTheyCanBe)
 		t.Run("celvpa admit says what the webhook does", admitSaysWhatTheWebhookDoes)
-		t.Run("offline commands fill in what the API server does", offlineCommandsFillInWhatTheAPIServerDoes)
 		t.Run("the admission policy stands in for the webhook", theAdmissionPolicyStandsInForTheWebhook)
 		t.Run("one rule file changes the webhook and the API server", oneRuleFileChangesTheWebhookAndTheAPIServer)
 		t.Run("a stored VPA that cannot be read harms no other", aStoredVPAThatCannotBeReadHarmsNoOther)
