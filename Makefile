@@ -19,8 +19,7 @@ STATICCHECK := bin/staticcheck-v0.8.2
 LAB := go run -C conformance/lab .
 BENCH := bin/bench
 
-# What is measured beside what, and at which sizes; a comma would end an argument of $(or …).
-BOTH := upstream,celvpa
+# A comma would end an argument of $(or …).
 SIZES := 100,1000,10000,50000
 
 .PHONY: help
@@ -28,8 +27,8 @@ help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 	@echo
 	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=5m  LONG=1 (make test-all also tries more seeds, fuzzes, and detects races)  BUSY=1 or BUSY=unit (make test, test-all and test-unit: on a busy machine)  MANY=1 (make test-unit: all random cases)  RULES_DIR=folder'
-	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)  CHECK=1 (make bench-… fails if a target is missed)'
-	@echo '             SCALE=50000, MINUTES=60 and COMPONENTS=recommender,updater,cold (make bench-scale)  NOTE=text (make sizing: what the page is to say of the machine)  SCALE=2000 (make bench-writes)'
+	@echo '             PROGRAMS=upstream,celvpa (make bench-recommender, bench-pods and bench-updater)  CHECK=1 (make bench-… fails if a target is missed)'
+	@echo '             SCALE=50000, MINUTES=60 and COMPONENTS=recommender,updater (make bench-scale)  NOTE=text (make sizing: what the page is to say of the machine)'
 	@echo '             DURATION=20m, SCALE=50 and SEED=1 (make soak)'
 	@echo '             VERSION=v1.2.3 (make release, image, image-push)  REPOSITORY=registry/team and INSECURE=1 (make image-push)'
 	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
@@ -151,34 +150,25 @@ chart-test: need-go ## Lint and render the Helm chart, and install it and move o
 .PHONY: bench
 bench: need-go ## Benchmarks, in the form benchstat reads, and at the end the tables of bench-recommender, bench-pods and bench-updater
 	go test -run '^$$' -bench . -benchmem ./...
-	go test -C conformance/upstream -run '^$$' -bench . -benchmem ./...
 	@$(MAKE) --no-print-directory bench-recommender
 	@$(MAKE) --no-print-directory bench-pods
 	@$(MAKE) --no-print-directory bench-updater
 
-.PHONY: bench-admission
-bench-admission: bench-build ## Creating 1000 VerticalPodAutoscalers on a lab, with the webhook and without (2 minutes)
-	@exec $(BENCH) admission $(if $(CHECK),-check)
-
 .PHONY: bench-recommender
-bench-recommender: bench-build ## The recommender beside upstream's on a lab: time, CPU, memory, requests (12 minutes); SCALE=10000 measures celvpa's with live samples
-	@exec $(BENCH) recommender $(if $(CHECK),-check) $(if $(SCALE),-trials samples -vpas $(SCALE) -containers 2) -programs $(or $(PROGRAMS),$(if $(SCALE),celvpa,$(BOTH)))
+bench-recommender: bench-build ## The recommender beside upstream's on a lab: time, CPU, memory (12 minutes)
+	@exec $(BENCH) recommender $(if $(CHECK),-check) $(if $(PROGRAMS),-programs $(PROGRAMS))
 
 .PHONY: bench-pods
 bench-pods: bench-build ## The admission controller beside upstream's on a lab, under load over TLS: reviews per second, p99, CPU, memory (5 minutes)
-	@exec $(BENCH) pods $(if $(CHECK),-check) -programs $(or $(PROGRAMS),$(BOTH))
+	@exec $(BENCH) pods $(if $(CHECK),-check) $(if $(PROGRAMS),-programs $(PROGRAMS))
 
 .PHONY: bench-updater
 bench-updater: bench-build ## The updater beside upstream's on a lab, 1000 VPAs with 2000 pods out of range: time, CPU, memory (10 minutes)
-	@exec $(BENCH) updater $(if $(CHECK),-check) -programs $(or $(PROGRAMS),$(BOTH))
+	@exec $(BENCH) updater $(if $(CHECK),-check) $(if $(PROGRAMS),-programs $(PROGRAMS))
 
 .PHONY: bench-scale
 bench-scale: bench-build ## Recommender and updater in a simulated cluster of SCALE=50000 VPAs with three pods each, for an hour of its time (40 minutes); SCALE=500 MINUTES=8 takes half a minute
 	@exec $(BENCH) scale $(if $(CHECK),-check) $(if $(SCALE),-vpas $(SCALE)) $(if $(MINUTES),-minutes $(MINUTES)) $(if $(COMPONENTS),-components $(COMPONENTS))
-
-.PHONY: bench-writes
-bench-writes: bench-build ## Status and checkpoint writes per second a lab sustains, by number of writers, unthrottled (5 minutes); SCALE=2000 VPAs
-	@exec $(BENCH) writes $(if $(SCALE),-vpas $(SCALE))
 
 .PHONY: sizing
 sizing: bench-build ## Measure what docs/sizing.md says, at four sizes, and write it there (an hour; on a quiet machine)

@@ -22,9 +22,9 @@ func newClient(parallel int, config *tls.Config) *http.Client {
 }
 
 // ask sends a review as API servers do, and returns the answer in a buffer.
-func ask(ctx context.Context, client *http.Client, address string, r *review, into *bytes.Buffer) error {
+func ask(ctx context.Context, client *http.Client, address string, r review, into *bytes.Buffer) error {
 	// The path is the one of a webhook with the default timeout.
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+"/?timeout=30s", bytes.NewReader(r.body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+"/?timeout=30s", bytes.NewReader(r))
 	if err != nil {
 		return err
 	}

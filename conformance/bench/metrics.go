@@ -5,107 +5,112 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"strings"
+	"slices"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
 
+// Histograms of the steps of a cycle, with a step "total" for the whole.
+const (
+	recommenderCycles = "vpa_recommender_execution_latency_seconds"
+	updaterCycles     = "vpa_updater_execution_latency_seconds"
+)
+
 // metrics are those of a process, by name.
 type metrics map[string]*dto.MetricFamily
 
-// scrape reads /metrics of a server.
-func scrape(ctx context.Context, client *http.Client, server string) (metrics, error) {
-	text, err := get(ctx, client, server+"/metrics")
-	if err != nil {
-		return nil, fmt.Errorf("reading metrics: %w", err)
-	}
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	m, err := parser.TextToMetricFamilies(bytes.NewReader(text))
-	if err != nil {
-		return nil, fmt.Errorf("reading metrics of %s: %w", server, err)
-	}
-	return m, nil
-}
-
-func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// scrape reads the metrics of a process.
+func (p *process) scrape(ctx context.Context) (metrics, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Accept-Encoding", "identity") // compressing would cost the measured process CPU
-	response, err := client.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading metrics: %w", err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s", url, response.Status)
+		err = fmt.Errorf("GET %s: %s", request.URL, response.Status)
 	}
-	return body, err
+	if err != nil {
+		return nil, fmt.Errorf("reading metrics: %w", err)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	return parser.TextToMetricFamilies(bytes.NewReader(text))
 }
 
-// steps reads a histogram of the steps of a cycle, with a step "total" for the whole: the number of
-// cycles that ended, and the seconds that each step took in all of them.
+// sum adds up the series of a counter or a gauge.
+func (m metrics) sum(name string) (out float64) {
+	for _, series := range m[name].GetMetric() {
+		out += series.GetCounter().GetValue() + series.GetGauge().GetValue()
+	}
+	return out
+}
+
+// steps reads a histogram of the steps of a cycle: the number of cycles that ended, and the seconds that
+// each step took in all of them.
 func (m metrics) steps(name string) (cycles float64, sums map[string]float64) {
 	sums = map[string]float64{}
-	for _, one := range m[name].GetMetric() {
-		step := label(one, "step")
-		sums[step] = one.GetHistogram().GetSampleSum()
-		if step == "total" {
-			cycles = float64(one.GetHistogram().GetSampleCount())
+	for _, series := range m[name].GetMetric() {
+		for _, l := range series.GetLabel() {
+			if l.GetName() != "step" {
+				continue
+			}
+			sums[l.GetValue()] = series.GetHistogram().GetSampleSum()
+			if l.GetValue() == "total" {
+				cycles = float64(series.GetHistogram().GetSampleCount())
+			}
 		}
 	}
 	return cycles, sums
 }
 
-func label(m *dto.Metric, name string) string {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == name {
-			return l.GetValue()
-		}
-	}
-	return ""
+// cycleEnd is what had happened when a cycle ended.
+type cycleEnd struct {
+	at     time.Time
+	cycles float64
+	steps  map[string]float64
 }
 
-// requests counts what an API server was asked for, and the seconds that its answers to writes
-// took.
-type requests struct{ writes, reads, writeSeconds float64 }
-
-func (r requests) since(before requests) requests {
-	return requests{r.writes - before.writes, r.reads - before.reads, r.writeSeconds - before.writeSeconds}
+// mean is the mean time of a step since an earlier end, in seconds.
+func (c cycleEnd) mean(since cycleEnd, step string) float64 {
+	return (c.steps[step] - since.steps[step]) / (c.cycles - since.cycles)
 }
 
-// asked is what a request to an API server is about.
-type asked struct{ group, name, subresource string }
-
-// requests counts those since the API server started, by everybody, that are about resources that
-// count.
-func (l *lab) requests(ctx context.Context, counts func(asked) bool) (r requests, err error) {
-	all, err := scrape(ctx, l.api, l.Config.Host)
-	if err != nil {
-		return r, err
-	}
-	each := func(family string, write, read func(*dto.Metric)) {
-		for _, m := range all[family].GetMetric() {
-			if !counts(asked{label(m, "group"), label(m, "resource"), label(m, "subresource")}) {
-				continue
-			}
-			switch strings.ToUpper(label(m, "verb")) {
-			case "POST", "PUT", "PATCH", "APPLY", "DELETE":
-				write(m)
-			case "GET", "LIST":
-				read(m)
-			}
+// stepValues are the mean times of the steps of the cycles between two ends, without the whole.
+func stepValues(from, to cycleEnd) (out []value) {
+	for _, step := range slices.Sorted(maps.Keys(to.steps)) {
+		if step != "total" {
+			out = append(out, value{"· " + step, seconds, to.mean(from, step)})
 		}
 	}
-	each("apiserver_request_total",
-		func(m *dto.Metric) { r.writes += m.GetCounter().GetValue() },
-		func(m *dto.Metric) { r.reads += m.GetCounter().GetValue() })
-	each("apiserver_request_duration_seconds",
-		func(m *dto.Metric) { r.writeSeconds += m.GetHistogram().GetSampleSum() }, func(*dto.Metric) {})
-	return r, nil
+	return out
+}
+
+// watchCycles reads the metrics of a component until it has ended so many cycles after the first, and calls
+// ended, if any, with those of each. The ends that it returns start with that of no cycle.
+func (p *process) watchCycles(ctx context.Context, metric string, every time.Duration, count int, ended func(metrics)) ([]cycleEnd, samples, error) {
+	stop := watch(p.Pid())
+	ends := []cycleEnd{{}}
+	err := p.poll(ctx, every, func(m metrics) (bool, error) {
+		last, now := ends[len(ends)-1], cycleEnd{at: time.Now()}
+		if now.cycles, now.steps = m.steps(metric); now.cycles == last.cycles {
+			return false, nil
+		}
+		ends = append(ends, now)
+		progress("%s: %.0f cycles, the last took %.2f s", p.name, now.cycles, now.mean(last, "total"))
+		if ended != nil {
+			ended(m)
+		}
+		return int(now.cycles-ends[1].cycles) >= count, nil
+	})
+	return ends, stop(), err
 }

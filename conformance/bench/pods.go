@@ -19,22 +19,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
 
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 var podsBenchmark = benchmark{
-	name: "pods", component: "admission-controller", baseline: upstream,
+	name: "pods", component: "admission-controller",
 	about:  "the admission controller under load over TLS: reviews per second, p99, CPU, memory (5 minutes)",
-	trials: []string{underLoad},
-	defaults: options{programs: list{upstream, celvpa}, trials: list{underLoad}, vpas: 500, containers: 2,
-		rounds: 3, parallel: 32},
+	trials: []string{"load"},
+	vpas:   500, rounds: 3,
 	prepare: preparePods,
 }
 
 const (
-	underLoad = "load"
+	parallel = 32 // reviews in flight
 
 	warmUp = 3 * time.Second  // under load before anything is measured
 	window = 10 * time.Second // that is measured
@@ -46,7 +46,6 @@ type pods struct {
 	reviews   []review
 	cert, key string // files
 	trusted   *tls.Config
-	answers   map[string][]*corev1.Pod // patched pods, by program
 }
 
 func preparePods(ctx context.Context, l *lab) (measurer, error) {
@@ -58,10 +57,10 @@ func preparePods(ctx context.Context, l *lab) (measurer, error) {
 			return nil, err
 		}
 	}
-	if err := l.renewVPAs(ctx, func(i int) *vpav1.VerticalPodAutoscaler { return recommendedVPA(i) }); err != nil {
+	if err := l.renewVPAs(ctx, recommendedVPA); err != nil {
 		return nil, err
 	}
-	p := &pods{lab: l, cert: filepath.Join(l.folder, "tls.crt"), key: filepath.Join(l.folder, "tls.key"), answers: map[string][]*corev1.Pod{}}
+	p := &pods{lab: l, cert: filepath.Join(l.folder, "tls.crt"), key: filepath.Join(l.folder, "tls.key")}
 	if err := p.writeCertificate(); err != nil {
 		return nil, err
 	}
@@ -75,7 +74,7 @@ func preparePods(ctx context.Context, l *lab) (measurer, error) {
 
 func (p *pods) title(trial string) string {
 	return fmt.Sprintf("pods/%s, default flags: %d VPAs in %d namespaces, reviews of %d bytes, %d in flight; medians of %d rounds of %s; the server has %s, its clients %s",
-		trial, p.vpas, len(p.namespaces()), meanSize(p.reviews), p.parallel, p.rounds, window, p.cores.server, p.cores.clients)
+		trial, p.vpas, len(p.namespaces()), meanSize(p.reviews), parallel, p.rounds, window, p.cores.server, p.cores.clients)
 }
 
 // measure starts a program, waits until it patches all pods, and loads it.
@@ -88,35 +87,35 @@ func (p *pods) measure(ctx context.Context, program program, trial string) ([]va
 	if err != nil {
 		return nil, err
 	}
-	one, err := p.start(program, trial, p.cores.pin, []string{"--port=" + port, "--register-webhook=false",
+	running, err := p.start(program, trial, p.cores.pin, []string{"--port=" + port, "--register-webhook=false",
 		"--client-ca-file=" + p.cert, "--tls-cert-file=" + p.cert, "--tls-private-key=" + p.key})
 	if err != nil {
 		return nil, err
 	}
-	defer one.end()
-	if err := p.askAll(ctx, one, address); err != nil {
+	defer running.end()
+	if err := p.waitForPatches(ctx, running, address); err != nil {
 		return nil, err
 	}
 	from := time.Now().Add(warmUp)
 	to := from.Add(window)
 	ctx, cancel := context.WithDeadline(ctx, to.Add(time.Minute))
 	defer cancel()
-	stopServer, stopClients := watch(one.Pid()), watch(os.Getpid())
-	client := newClient(p.parallel, p.trusted)
-	took, err := load(ctx, p.parallel, from, to, func(worker, n int, into *bytes.Buffer) error {
-		r := &p.reviews[(worker*len(p.reviews)/p.parallel+n)%len(p.reviews)]
+	stopServer, stopClients := watch(running.Pid()), watch(os.Getpid())
+	client := newClient(parallel, p.trusted)
+	took, err := load(ctx, parallel, from, to, func(worker, n int, into *bytes.Buffer) error {
+		r := p.reviews[(worker*len(p.reviews)/parallel+n)%len(p.reviews)]
 		return ask(ctx, client, address, r, into)
 	})
 	server, own := stopServer(), stopClients()
 	client.CloseIdleConnections()
 	if err != nil {
-		return nil, errors.Join(err, one.Alive())
+		return nil, errors.Join(err, running.Alive())
 	}
 	out := podValues(took, server.between(from, to), own.between(from, to))
 	for _, v := range out {
 		progress("  %-24s %s", v.name, v.unit(v.amount))
 	}
-	return out, one.saveHeap(ctx)
+	return out, nil
 }
 
 func podValues(took []time.Duration, server, clients samples) []value {
@@ -129,60 +128,42 @@ func podValues(took []time.Duration, server, clients samples) []value {
 	)
 }
 
-// askAll asks everything once, as soon as the process answers and knows the VPA of each pod. All
-// programs must answer alike.
-func (p *pods) askAll(ctx context.Context, one *process, address string) error {
+// waitForPatches waits until the process answers and knows the VPA of each pod.
+func (p *pods) waitForPatches(ctx context.Context, running *process, address string) error {
 	client := newClient(1, p.trusted)
 	defer client.CloseIdleConnections()
 	last := errors.New("no answer yet")
-	var answers []*corev1.Pod
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
-		if err := one.Alive(); err != nil {
+		if err := running.Alive(); err != nil {
 			return false, err
 		}
-		answers = nil
 		var body bytes.Buffer
 		for i := range p.reviews {
-			if last = ask(ctx, client, address, &p.reviews[i], &body); last != nil {
+			if last = ask(ctx, client, address, p.reviews[i], &body); last != nil {
 				return false, nil
 			}
-			var pod *corev1.Pod
-			if pod, last = p.reviews[i].patched(body.Bytes()); last != nil {
+			if last = patched(body.Bytes()); last != nil {
 				return false, nil
 			}
-			answers = append(answers, pod)
 		}
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until it patches pods: %w (%w); see %s", err, last, one.LogFile)
+		return fmt.Errorf("waiting until it patches pods: %w (%w); see %s", err, last, running.LogFile)
 	}
-	for other, theirs := range p.answers {
-		for i := range answers {
-			if err := alike(answers[i], theirs[i]); err != nil {
-				return fmt.Errorf("a pod of %s differs from that of %s: %w", key(i), other, err)
-			}
-		}
-	}
-	p.answers[one.name] = answers
 	return nil
 }
 
-// patched is the pod of a review with the patch of an answer, which must be that of a webhook that
-// knows its VPA.
-func (r *review) patched(body []byte) (*corev1.Pod, error) {
+// patched returns an error unless an answer has the patch of a webhook that knows the pod's VPA.
+func patched(body []byte) error {
 	var got admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &got); err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return fmt.Errorf("reading the answer: %w", err)
 	}
-	if got.Response == nil || !got.Response.Allowed {
-		return nil, fmt.Errorf("the pod is refused: %s", body)
+	if got.Response == nil || !got.Response.Allowed || !bytes.Contains(got.Response.Patch, []byte("vpaUpdates")) {
+		return fmt.Errorf("the pod does not get the resources of its VPA: %s", body)
 	}
-	pod, err := applyPatch(r.pod, got.Response.Patch)
-	if err == nil && pod.Annotations["vpaUpdates"] == "" {
-		err = errors.New("the pod has no resources of a VPA")
-	}
-	return pod, err
+	return nil
 }
 
 // writeCertificate makes the certificate that all programs serve with.
@@ -208,20 +189,23 @@ func limitRange(namespace string) *corev1.LimitRange {
 	}
 }
 
-// recommendedVPA has a recommendation that no other has: most fit, some are below or above what
-// policies and LimitRanges allow.
+// recommendedVPA is a VPA as people write them, with bounds for one container and for all others. It has a
+// recommendation that no other has: most fit, some are below or above what policies and LimitRanges allow.
 func recommendedVPA(i int) *vpav1.VerticalPodAutoscaler {
-	one := func(container string, cpu, memory int64) vpav1.RecommendedContainerResources {
-		of := func(part int64) corev1.ResourceList {
+	recommend := func(container string, cpu, memory int64) vpav1.RecommendedContainerResources {
+		share := func(part int64) corev1.ResourceList {
 			return corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu*part/4, resource.DecimalSI),
 				corev1.ResourceMemory: *resource.NewQuantity(memory*part/4, resource.BinarySI)}
 		}
-		return vpav1.RecommendedContainerResources{ContainerName: container, Target: of(4), LowerBound: of(2), UpperBound: of(12), UncappedTarget: of(4)}
+		return vpav1.RecommendedContainerResources{ContainerName: container, Target: share(4), LowerBound: share(2), UpperBound: share(12), UncappedTarget: share(4)}
 	}
 	n := int64(i)
-	v := policyVPA(i, vpav1.UpdateModeRecreate)
-	// Upstream lowers requests for limits that RequestsOnly leaves as they are; the answers are to be alike.
-	v.Spec.ResourcePolicy.ContainerPolicies[1].ControlledValues = nil
+	v := vpa(i)
+	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: ptr.To(vpav1.UpdateModeRecreate)}
+	v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{
+		{ContainerName: "app", MinAllowed: amounts("50m", "64Mi"), MaxAllowed: amounts("4", "8Gi"), ControlledResources: &[]corev1.ResourceName{"cpu", "memory"}},
+		{ContainerName: "*", MaxAllowed: amounts("500m", "512Mi")},
+	}}
 	return recommended(v,
-		one("app", 25+n*37%1400, (40+n*53%2500)<<20), one("proxy", 15+n*11%600, (30+n*7%700)<<20))
+		recommend("app", 25+n*37%1400, (40+n*53%2500)<<20), recommend("proxy", 15+n*11%600, (30+n*7%700)<<20))
 }

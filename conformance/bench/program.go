@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,14 +18,13 @@ import (
 const (
 	celvpa   = "celvpa"
 	upstream = "upstream"
-	none     = "none" // nothing runs: the API server alone
 )
 
 // program is a component that can be started.
 type program struct {
 	name string // for people
 	ours bool   // it is celvpa's
-	path string // empty = none
+	path string
 	args []string
 }
 
@@ -58,8 +55,6 @@ type process struct {
 	program
 	started time.Time
 	address string // of its metrics
-	folder  string
-	profile bool
 }
 
 // start runs a program with default flags but for those given and where it finds the API server and
@@ -70,14 +65,11 @@ func (l *lab) start(p program, name string, before, flags []string) (*process, e
 		return nil, err
 	}
 	command := slices.Concat(before, []string{p.path}, p.args, []string{"--kubeconfig=" + l.kubeconfig, "--address=" + address}, flags)
-	if l.profile {
-		command = append(command, "--profiling")
-	}
-	one, err := harness.StartMeasured(filepath.Join(l.folder, filepath.Base(p.path)+"-"+name+".log"), command[0], command[1:]...)
+	running, err := harness.StartMeasured(filepath.Join(l.folder, filepath.Base(p.path)+"-"+name+".log"), command[0], command[1:]...)
 	if err != nil {
 		return nil, err
 	}
-	return &process{Process: one, program: p, started: time.Now(), address: address, folder: l.folder, profile: l.profile}, nil
+	return &process{Process: running, program: p, started: time.Now(), address: address}, nil
 }
 
 // end stops a process. How it ends is not measured.
@@ -90,7 +82,7 @@ func (p *process) poll(ctx context.Context, every time.Duration, done func(metri
 		if err := p.Alive(); err != nil {
 			return false, err
 		}
-		m, err := scrape(ctx, http.DefaultClient, "http://"+p.address)
+		m, err := p.scrape(ctx)
 		switch {
 		case err == nil:
 			return done(m)
@@ -99,20 +91,6 @@ func (p *process) poll(ctx context.Context, every time.Duration, done func(metri
 		}
 		return false, errors.Join(p.Alive(), err)
 	})
-}
-
-// saveHeap saves a heap profile, with -profile.
-func (p *process) saveHeap(ctx context.Context) error {
-	if !p.profile {
-		return nil
-	}
-	text, err := get(ctx, http.DefaultClient, "http://"+p.address+"/debug/pprof/heap")
-	if err != nil {
-		return fmt.Errorf("reading the heap profile: %w", err)
-	}
-	file := filepath.Join(p.folder, filepath.Base(p.path)+".heap")
-	progress("%s: the heap profile is in %s", p.name, file)
-	return os.WriteFile(file, text, 0o644)
 }
 
 // sample is the footprint of a process at a moment.

@@ -18,23 +18,11 @@ func TestReviewIsOfAPodOfItsReplicaSet(t *testing.T) {
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", Controller: ptr.To(true)}}}})
 	require.NoError(t, err)
 	var asked admissionv1.AdmissionReview
-	require.NoError(t, yaml.UnmarshalStrict(r.body, &asked))
+	require.NoError(t, yaml.UnmarshalStrict(r, &asked))
 	var pod corev1.Pod
 	require.NoError(t, yaml.UnmarshalStrict(asked.Request.Object.Raw, &pod))
 	require.Equal(t, "shop", asked.Request.Namespace)
 	require.Equal(t, map[string]string{"app": "web", "pod-template-hash": "5d"}, pod.Labels)
 	require.Equal(t, "web-5d", pod.OwnerReferences[0].Name)
 	require.Len(t, pod.Spec.Containers, 2)
-}
-
-func TestProgramsAgreeUnlessResourcesOrNotesDiffer(t *testing.T) {
-	of := func(cpu, note string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"vpaUpdates": note}}, Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: amounts(cpu, "1Gi")}}}}}
-	}
-	one := of("100m", "Pod resources updated by web: container 0: cpu request, memory request; container 1: cpu request")
-	require.NoError(t, alike(one, of("0.1", "Pod resources updated by web: container 0: memory request, cpu request; container 1: cpu request")))
-	require.NoError(t, alike(one, of("100m", "Pod resources updated by web: container 0: cpu capped to fit Max in pod LimitRange, cpu request, memory request; container 1: cpu request")))
-	require.ErrorContains(t, alike(one, of("101m", one.Annotations["vpaUpdates"])), "container app has")
-	require.ErrorContains(t, alike(one, of("100m", "Pod resources updated by web: container 0: cpu request")), "it has annotations")
 }

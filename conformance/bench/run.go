@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -19,9 +18,10 @@ import (
 type benchmark struct {
 	name, about string
 	component   string   // celvpa's command, which is the name of upstream's package, too
-	baseline    string   // the program that celvpa is compared with
-	trials      []string // all that exist; each has its own table, and its own targets as NAME/TRIAL
-	defaults    options
+	trials      []string // each has its own table, and its own targets as NAME/TRIAL
+	vpas        int      // each with a Deployment of its own
+	replicas    int      // pods of a Deployment
+	rounds      int      // in each of which every program is measured once
 	// prepare fills a lab, and returns what measures a program on it.
 	prepare func(context.Context, *lab) (measurer, error)
 }
@@ -38,16 +38,15 @@ type measurer interface {
 type lab struct {
 	*harness.Cluster
 	options
+	replicas   int
 	kubeconfig string
-	folder     string // of logs and profiles
+	folder     string // of logs
 	api        *http.Client
 }
 
-func (b benchmark) known() []string { return []string{b.baseline, celvpa} }
-
 // run measures all programs in all trials, and prints a table for each trial.
-func (b benchmark) run(ctx context.Context, o options) (err error) {
-	targets, err := loadTargets()
+func (b benchmark) run(ctx context.Context, args []string) (err error) {
+	o, err := b.parse(args)
 	if err != nil {
 		return err
 	}
@@ -55,7 +54,7 @@ func (b benchmark) run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	up, err := harness.Up(ctx, o.lab, os.Stderr, "-metrics-server=false", fmt.Sprintf("-nodes=%d", nodes(o.vpas*o.replicas)))
+	up, err := harness.Up(ctx, o.lab, os.Stderr, "-metrics-server=false", fmt.Sprintf("-nodes=%d", nodes(o.vpas*b.replicas)))
 	if err != nil {
 		return err
 	}
@@ -70,8 +69,8 @@ func (b benchmark) run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	missed := 0
-	for _, trial := range o.trials {
+	var report report
+	for _, trial := range b.trials {
 		rounds := make([][][]value, len(programs))
 		for round := range o.rounds {
 			for i, p := range programs {
@@ -83,19 +82,11 @@ func (b benchmark) run(ctx context.Context, o options) (err error) {
 				rounds[i] = append(rounds[i], values)
 			}
 		}
-		t := newTable(m.title(trial), programs, rounds)
-		if err := t.judge(targets[b.name+"/"+trial]); err != nil {
-			return fmt.Errorf("targets.yaml: %s/%s: %w", b.name, trial, err)
-		}
-		if err := t.write(os.Stdout); err != nil {
+		if err := report.add(newTable(m.title(trial), programs, rounds), b.name+"/"+trial); err != nil {
 			return err
 		}
-		missed += t.missed()
 	}
-	if missed > 0 && o.check {
-		return fmt.Errorf("%d targets missed", missed)
-	}
-	return nil
+	return report.result(o.check)
 }
 
 func (b benchmark) connect(up *harness.Lab, o options) (*lab, error) {
@@ -111,19 +102,11 @@ func (b benchmark) connect(up *harness.Lab, o options) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lab{Cluster: cluster, options: o, kubeconfig: up.Kubeconfig, folder: filepath.Join(root, "bin", "bench-"+b.name), api: api}, nil
+	return &lab{Cluster: cluster, options: o, replicas: b.replicas, kubeconfig: up.Kubeconfig,
+		folder: filepath.Join(root, "bin", "bench-"+b.name), api: api}, nil
 }
 
 // progress shows on standard error how far the measurement is.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
-}
-
-// median is the middle of values, or the mean of the two in the middle.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return (sorted[len(sorted)/2] + sorted[(len(sorted)-1)/2]) / 2
 }

@@ -9,9 +9,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/celvpa/celvpa/conformance/bench/crowd"
@@ -26,53 +25,35 @@ const aboutScale = "recommender and updater in clusters up to Kubernetes' limits
 // usage: each answer is a minute later than the one before. The last of them is about now, because
 // no recommender accepts samples of the future.
 type scaling struct {
-	sizes   list
-	only    list // components
-	minutes int
-	minute  time.Duration // real; 0 = by size
-	qps     float64       // 0 = by size
-	cycles  int           // of the updater
-	check   bool
-	profile bool
-	doc     string
-	note    string
-	folder  string
-	program program
+	sizes      list
+	components list
+	minutes    int
+	check      bool
+	doc        string
+	note       string
+	folder     string
+	program    program
 }
 
 func runScale(ctx context.Context, args []string) error {
-	s := &scaling{sizes: list{"50000"}, only: list{"recommender", "updater"}}
+	s := &scaling{sizes: list{"50000"}, components: list{"recommender", "updater"}}
 	flags := flag.NewFlagSet("bench scale", flag.ContinueOnError)
 	flags.Var(&s.sizes, "vpas", "VerticalPodAutoscalers, each with a Deployment of three pods of two containers; several sizes are measured one after the other")
-	flags.Var(&s.only, "components", "what to measure: recommender, updater, and cold, the recommender's first statuses in a new cluster with default flags")
+	flags.Var(&s.components, "components", "what to measure: recommender, updater")
 	flags.IntVar(&s.minutes, "minutes", 60, "minutes that pass in the cluster")
-	flags.DurationVar(&s.minute, "minute", 0, "time that one of them takes at least; 0 = 1s, and 20s more for each 50000 VPAs")
-	flags.Float64Var(&s.qps, "kube-api-qps", 0, "requests a second of the cluster's time; 0 = 50, and from 5000 VPAs on one for each 100")
-	flags.IntVar(&s.cycles, "cycles", 10, "cycles of the updater")
 	flags.BoolVar(&s.check, "check", false, "exit with 1 if a target is missed")
-	flags.BoolVar(&s.profile, "profile", false, "save CPU and heap profiles in bin/bench-scale")
 	flags.StringVar(&s.doc, "doc", "", "page whose tables are replaced by what was measured, such as docs/sizing.md")
 	flags.StringVar(&s.note, "note", "", "what the tables of the page are to say of the machine")
-	if err := flags.Parse(args); err != nil {
+	if err := parseFlags(flags, args, "-components", &s.components, "recommender", "updater"); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("bench scale takes flags only, not %q", flags.Arg(0))
-	}
-	if s.minutes < 4 {
-		return fmt.Errorf("-minutes is %d; growth shows in 4 or more", s.minutes)
-	}
-	if err := oneOf("-components", s.only, []string{"recommender", "updater", "cold"}); err != nil {
-		return err
+	if s.minutes < 2 {
+		return fmt.Errorf("-minutes is %d; it must be at least 2", s.minutes)
 	}
 	return s.run(ctx)
 }
 
 func (s *scaling) run(ctx context.Context) error {
-	targets, err := loadTargets()
-	if err != nil {
-		return err
-	}
 	root, err := harness.Root()
 	if err != nil {
 		return err
@@ -84,39 +65,33 @@ func (s *scaling) run(ctx context.Context) error {
 	}
 	s.program = programs[0]
 	var page sizes
-	missed := 0
+	var report report
 	for _, text := range s.sizes {
-		count, err := strconv.Atoi(text)
-		if err != nil || count < 1 {
-			return fmt.Errorf("-vpas: %q is no number of VPAs", text)
+		vpas, err := strconv.Atoi(text)
+		if err != nil || vpas < 1 {
+			return fmt.Errorf("-vpas: %q is not a number of VPAs", text)
 		}
-		measured := size{vpas: count}
-		for _, one := range []struct {
-			name    string
-			measure func(context.Context, int) ([]value, error)
-			into    *[]value
-		}{{"recommender", s.recommender, &measured.recommender}, {"updater", s.updater, &measured.updater}, {"cold", s.cold, new([]value)}} {
-			if !slices.Contains(s.only, one.name) {
-				continue
-			}
-			values, err := one.measure(ctx, count)
+		measured := size{vpas: vpas}
+		for _, component := range s.components {
+			values, err := s.measure(ctx, component, vpas)
 			if err != nil {
-				return fmt.Errorf("%s, %d VPAs: %w", one.name, count, err)
+				return fmt.Errorf("%s, %d VPAs: %w", component, vpas, err)
 			}
-			*one.into = values
-			title := fmt.Sprintf("scale/%s: %d VPAs, %d pods, %d containers, of which 1%% change in a minute", one.name, count, count*crowd.PodsOfWorkload, count*crowd.PodsOfWorkload*crowd.ContainersOfPod)
+			if component == "updater" {
+				measured.updater = values
+			} else {
+				measured.recommender = values
+			}
+			title := fmt.Sprintf("scale/%s: %d VPAs, %d pods, %d containers, of which 1%% change in a minute",
+				component, vpas, vpas*crowd.PodsOfWorkload, vpas*crowd.PodsOfWorkload*crowd.ContainersOfPod)
 			t := newTable(title, programs, [][][]value{{values}})
-			if err := t.judge(targets["scale/"+one.name]); err != nil {
-				return fmt.Errorf("targets.yaml: scale/%s: %w", one.name, err)
-			}
-			if err := t.write(os.Stdout); err != nil {
+			if err := report.add(t, fmt.Sprintf("scale/%s/%d", component, vpas)); err != nil {
 				return err
 			}
-			missed += t.missed()
 		}
 		page = append(page, measured)
 	}
-	if slices.Contains(s.only, "recommender") && slices.Contains(s.only, "updater") {
+	if len(s.components) == 2 {
 		fmt.Print("\n" + page.markdown(s.note))
 	}
 	if s.doc != "" {
@@ -124,27 +99,147 @@ func (s *scaling) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if missed > 0 && s.check {
-		return fmt.Errorf("%d targets missed", missed)
-	}
-	return nil
+	return report.result(s.check)
 }
 
-// pace is how long a minute of the cluster takes, and how many requests a component may send in each
-// real second of it.
-func (s *scaling) pace(vpas int) (minute time.Duration, qps float64) {
-	minute, qps = s.minute, s.qps
-	if minute == 0 {
-		minute = time.Second + time.Duration(vpas)*20*time.Second/50_000
-	}
-	if qps == 0 {
-		qps = max(50, float64(vpas)/100)
-	}
-	return minute, qps * time.Minute.Seconds() / minute.Seconds()
+// pace is how long a minute of the cluster takes, and how many requests a component may send in a second
+// of the cluster's time.
+func pace(vpas int) (minute time.Duration, qps float64) {
+	return time.Second + time.Duration(vpas)*20*time.Second/50_000, max(50, float64(vpas)/100)
 }
 
-// serve serves a cluster until the context ends, and returns what starts components that use it.
-func (s *scaling) serve(ctx context.Context, handler http.Handler) (*lab, error) {
+func (s *scaling) measure(ctx context.Context, component string, vpas int) ([]value, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	progress("making a cluster with %d VPAs", vpas)
+	if component == "updater" {
+		return s.updater(ctx, vpas)
+	}
+	return s.recommender(ctx, vpas)
+}
+
+// recommender measures one that starts from checkpoints of upstream's, and runs through all minutes.
+func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
+	made, err := crowd.Make(vpas, time.Now().Add(-time.Duration(s.minutes)*time.Minute), true)
+	if err != nil {
+		return nil, err
+	}
+	c := &clockwork{Crowd: made}
+	c.prepare()
+	minute, _ := pace(vpas)
+	running, err := s.start(ctx, "recommender", &standin.Server{Store: made.Store, Checkpoints: made.Checkpoints, Usage: c.usage}, vpas,
+		fmt.Sprintf("--recommender-interval=%s", minute), fmt.Sprintf("--unused-history-grace=%s", 10*minute))
+	if err != nil {
+		return nil, err
+	}
+	defer running.end()
+	ends, seen, err := running.watchCycles(ctx, recommenderCycles, time.Second, s.minutes-1, nil)
+	if err != nil {
+		return nil, err
+	}
+	return scaleRecommenderValues(vpas, s.minutes, ends, seen), nil
+}
+
+// clockwork lets a minute pass in a crowd whenever usage is asked for. The answer to the next
+// question is made meanwhile.
+type clockwork struct {
+	*crowd.Crowd
+	mu   sync.Mutex
+	next []byte
+}
+
+func (c *clockwork) prepare() {
+	body, err := c.Usage()
+	if err != nil {
+		progress("%v", err)
+	}
+	c.next = body
+}
+
+// usage returns the usage of a minute, and lets it pass.
+func (c *clockwork) usage() []byte {
+	c.mu.Lock()
+	body := c.next
+	go func() {
+		defer c.mu.Unlock()
+		c.Minute()
+		c.prepare()
+	}()
+	return body
+}
+
+// scaleRecommenderValues are of all cycles but the first.
+func scaleRecommenderValues(vpas, minutes int, ends []cycleEnd, seen samples) []value {
+	first, last := ends[1], ends[len(ends)-1]
+	own := func(from, to cycleEnd) float64 { // without what takes the API server's time, and waits for the limit of requests
+		return to.mean(from, "total") - to.mean(from, "WriteStatuses") - to.mean(from, "MaintainCheckpoints")
+	}
+	longest := 0.0
+	for i := 2; i < len(ends); i++ {
+		longest = max(longest, own(ends[i-1], ends[i]))
+	}
+	out := []value{
+		{"VPAs", count, float64(vpas)},
+		{"minutes", count, float64(minutes)},
+		{"cycle without writes, mean", seconds, own(first, last)},
+		{"cycle without writes, longest", seconds, longest},
+		{"cycle, mean", seconds, last.mean(first, "total")},
+	}
+	return append(append(out, stepValues(first, last)...), usedValues(first, last, seen)...)
+}
+
+// usedValues are what the cycles between two ends took.
+func usedValues(first, last cycleEnd, seen samples) []value {
+	measured := seen.between(first.at, last.at)
+	return []value{
+		{"CPU per minute", seconds, measured.cpu() / (last.cycles - first.cycles)},
+		{"RSS, median", mebibytes, measured.rss()},
+		{"RSS, peak", mebibytes, float64(seen.last().Peak)},
+	}
+}
+
+// updaterMeasured are cycles of the updater after the first.
+const updaterMeasured = 10
+
+// updater measures one that decides about all pods in each cycle. All are within what is
+// recommended for them, so that none is evicted.
+func (s *scaling) updater(ctx context.Context, vpas int) ([]value, error) {
+	c, err := crowd.Make(vpas, time.Now().Add(-time.Hour), false)
+	if err != nil {
+		return nil, err
+	}
+	minute, _ := pace(vpas)
+	running, err := s.start(ctx, "updater", &standin.Server{Store: c.Store, Checkpoints: c.Checkpoints}, vpas,
+		fmt.Sprintf("--updater-interval=%s", minute), "--use-admission-controller-status=false")
+	if err != nil {
+		return nil, err
+	}
+	defer running.end()
+	decided := 0.0
+	ends, seen, err := running.watchCycles(ctx, updaterCycles, max(time.Second, minute/5), updaterMeasured, func(m metrics) {
+		decided = m.sum("celvpa_updater_pods")
+		c.Minute()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return scaleUpdaterValues(vpas, c.Pods(), ends, decided, seen), nil
+}
+
+func scaleUpdaterValues(vpas, pods int, ends []cycleEnd, decided float64, seen samples) []value {
+	first, last := ends[1], ends[len(ends)-1]
+	cycle := last.mean(first, "total")
+	out := []value{
+		{"VPAs", count, float64(vpas)},
+		{"pods decided about, of all", percent, decided / float64(pods)},
+		{"pods per second", count, decided / cycle},
+		{"cycle, mean", seconds, cycle},
+	}
+	return append(append(out, stepValues(first, last)...), usedValues(first, last, seen)...)
+}
+
+// start serves a cluster until the context ends, and starts one of celvpa's components in it.
+func (s *scaling) start(ctx context.Context, component string, handler http.Handler, vpas int, flags ...string) (*process, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("serving the cluster: %w", err)
@@ -152,82 +247,19 @@ func (s *scaling) serve(ctx context.Context, handler http.Handler) (*lab, error)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	if err := os.MkdirAll(s.folder, 0o755); err != nil {
-		return nil, err
-	}
-	l := &lab{kubeconfig: filepath.Join(s.folder, "kubeconfig"), folder: s.folder, options: options{profile: true}}
-	return l, os.WriteFile(l.kubeconfig, fmt.Appendf(nil, `apiVersion: v1
+	l := &lab{kubeconfig: filepath.Join(s.folder, "kubeconfig"), folder: s.folder}
+	err = errors.Join(os.MkdirAll(s.folder, 0o755), os.WriteFile(l.kubeconfig, fmt.Appendf(nil, `apiVersion: v1
 kind: Config
 clusters: [{name: standin, cluster: {server: "http://%s"}}]
 contexts: [{name: standin, context: {cluster: standin}}]
 current-context: standin
-`, listener.Addr()), 0o600)
-}
-
-// component starts one of celvpa's components, which may send so many requests a second; 0 = as many as
-// by default.
-func (s *scaling) component(l *lab, name string, qps float64, flags ...string) (*process, error) {
+`, listener.Addr()), 0o600))
+	if err != nil {
+		return nil, err
+	}
+	minute, qps := pace(vpas)
+	qps *= time.Minute.Seconds() / minute.Seconds() // the cluster's time is faster
 	p := s.program
-	p.args = []string{name}
-	if qps > 0 {
-		flags = append(flags, fmt.Sprintf("--kube-api-qps=%g", qps), fmt.Sprintf("--kube-api-burst=%.0f", 2*qps))
-	}
-	return l.start(p, name, nil, flags)
-}
-
-var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
-
-// liveHeap is what is left after a garbage collection, in bytes.
-func (p *process) liveHeap(ctx context.Context) (float64, error) {
-	text, err := get(ctx, http.DefaultClient, "http://"+p.address+"/debug/pprof/heap?gc=1&debug=1")
-	if err != nil {
-		return 0, fmt.Errorf("reading the heap profile: %w", err)
-	}
-	found := heapAlloc.FindSubmatch(text)
-	if found == nil {
-		return 0, errors.New("the heap profile does not say how much is allocated")
-	}
-	return strconv.ParseFloat(string(found[1]), 64)
-}
-
-// cpuProfile saves what a process does in the next seconds, with -profile. It does not wait.
-func (s *scaling) cpuProfile(ctx context.Context, p *process, name string, span time.Duration) {
-	if !s.profile {
-		return
-	}
-	go func() {
-		text, err := get(ctx, http.DefaultClient, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", p.address, span.Seconds()))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(s.folder, name+".cpu"), text, 0o644)
-		}
-		if err != nil {
-			progress("no CPU profile: %v", err)
-		}
-	}()
-}
-
-// heapProfile saves what a process has in memory, with -profile.
-func (s *scaling) heapProfile(ctx context.Context, p *process, name string) error {
-	if !s.profile {
-		return nil
-	}
-	text, err := get(ctx, http.DefaultClient, "http://"+p.address+"/debug/pprof/heap?gc=1")
-	if err != nil {
-		return fmt.Errorf("reading the heap profile: %w", err)
-	}
-	return os.WriteFile(filepath.Join(s.folder, name+".heap"), text, 0o644)
-}
-
-// seconds that a step took in the mean of some cycles.
-func meanSteps(from, to cycleEnd) map[string]float64 {
-	out := map[string]float64{}
-	for step := range to.steps {
-		out[step] = to.mean(from, step)
-	}
-	return out
-}
-
-// server is a stand-in for the API server of a crowd.
-func serverOf(c *crowd.Crowd) *standin.Server {
-	return &standin.Server{Store: c.Store, Checkpoints: c.Checkpoints}
+	p.args = []string{component}
+	return l.start(p, component, nil, append(flags, fmt.Sprintf("--kube-api-qps=%g", qps), fmt.Sprintf("--kube-api-burst=%.0f", 2*qps)))
 }

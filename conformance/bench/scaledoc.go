@@ -42,7 +42,7 @@ func (s sizes) markdown(note string) string {
 	line("VPAs", "pods", "containers", "recommender: CPU", "memory", "`--kube-api-qps`", "updater: CPU", "memory")
 	rule(8)
 	for _, one := range s {
-		_, qps := (&scaling{minute: 60e9}).pace(one.vpas)
+		_, qps := pace(one.vpas)
 		line(thousands(one.vpas), thousands(one.vpas*crowd.PodsOfWorkload), thousands(one.vpas*crowd.PodsOfWorkload*crowd.ContainersOfPod),
 			giveCPU(one.recommender), giveMemory(one.recommender), fmt.Sprintf("%.0f", qps), giveCPU(one.updater), giveMemory(one.updater))
 	}
@@ -50,13 +50,12 @@ func (s sizes) markdown(note string) string {
 		note = ", " + note
 	}
 	fmt.Fprintf(&out, "\nMeasured on %d cores%s, for %.0f minutes of the cluster's time:\n\n", runtime.NumCPU(), note, amountOf(s[0].recommender, "minutes"))
-	line("VPAs", "recommender: RSS, peak", "CPU a minute", "cycle without writes, mean", "longest", "start", "growth of the heap", "updater: RSS, peak", "CPU a minute", "pods a second")
-	rule(10)
+	line("VPAs", "recommender: RSS, peak", "CPU a minute", "cycle without writes, mean", "longest", "updater: RSS, peak", "CPU a minute", "pods a second")
+	rule(8)
 	for _, one := range s {
 		r, u := one.recommender, one.updater
 		line(thousands(one.vpas), mebibytes(amountOf(r, "RSS, peak")), tenths(amountOf(r, "CPU per minute")), tenths(amountOf(r, "cycle without writes, mean")),
-			tenths(amountOf(r, "cycle without writes, longest")), tenths(amountOf(r, "start from checkpoints")), percent(amountOf(r, "· of that after a quarter")-1),
-			mebibytes(amountOf(u, "RSS, peak")), tenths(amountOf(u, "CPU per minute")), thousands(int(amountOf(u, "pods per second"))))
+			tenths(amountOf(r, "cycle without writes, longest")), mebibytes(amountOf(u, "RSS, peak")), tenths(amountOf(u, "CPU per minute")), thousands(int(amountOf(u, "pods per second"))))
 	}
 	if len(s) > 1 {
 		fmt.Fprintf(&out, "\nFrom the smallest to the largest of these clusters, each VPA with its %d pods and %d containers adds\n%s to the recommender, and %s to the updater.\n",

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -25,16 +24,6 @@ func milliseconds(v float64) string { return fmt.Sprintf("%.2f ms", v*1000) } //
 func mebibytes(v float64) string    { return fmt.Sprintf("%.1f MiB", v/(1<<20)) }
 func count(v float64) string        { return fmt.Sprintf("%.0f", v) }
 func percent(v float64) string      { return fmt.Sprintf("%.0f%%", v*100) }
-
-// stepValues are the mean times of the steps of a cycle, without the whole.
-func stepValues(steps map[string]float64) (out []value) {
-	for _, step := range slices.Sorted(maps.Keys(steps)) {
-		if step != "total" {
-			out = append(out, value{"· " + step, seconds, steps[step]})
-		}
-	}
-	return out
-}
 
 // table sets programs side by side.
 type table struct {
@@ -75,6 +64,14 @@ func newTable(title string, programs []program, rounds [][][]value) *table {
 		}
 	}
 	return t
+}
+
+// metrics are the names of the rows.
+func (t *table) metrics() (out []string) {
+	for _, r := range t.rows {
+		out = append(out, r.name)
+	}
+	return out
 }
 
 func (t *table) row(name string) *row {
@@ -134,4 +131,13 @@ func (r *row) text(amount float64) string {
 		return "–"
 	}
 	return r.unit(amount)
+}
+
+// median is the middle of values, or the mean of the two in the middle.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[len(sorted)/2] + sorted[(len(sorted)-1)/2]) / 2
 }

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,26 +14,14 @@ import (
 //go:embed targets.yaml
 var targetsFile []byte
 
-// bound is what a metric of celvpa's must be. Amounts are in seconds, bytes, or things; 1536Mi may
-// be written.
-type bound struct {
-	Min *resource.Quantity `json:"min,omitempty"`
-	Max *resource.Quantity `json:"max,omitempty"`
-	// Times what the program beside celvpa has; not judged without one.
-	MinRatio *float64 `json:"minRatio,omitempty"`
-	MaxRatio *float64 `json:"maxRatio,omitempty"`
-}
-
-// target is a bound for a row of a table.
+// target is a bound for celvpa's value in a row of a table. Amounts are in seconds, bytes, or things; 6Gi
+// may be written. A ratio is times what the program beside celvpa has; it is not judged without one.
 type target struct {
-	Metric string `json:"metric"`
-	bound  `json:",inline"`
-	// Provided must hold for all programs, or the target is not judged.
-	Provided *struct {
-		Metric string             `json:"metric"`
-		Min    *resource.Quantity `json:"min,omitempty"`
-		Max    *resource.Quantity `json:"max,omitempty"`
-	} `json:"provided,omitempty"`
+	Metric   string             `json:"metric"`
+	Min      *resource.Quantity `json:"min,omitempty"`
+	Max      *resource.Quantity `json:"max,omitempty"`
+	MinRatio *float64           `json:"minRatio,omitempty"`
+	MaxRatio *float64           `json:"maxRatio,omitempty"`
 }
 
 // loadTargets reads targets.yaml: by benchmark and trial.
@@ -54,76 +43,61 @@ func (t *table) judge(targets []target) error {
 	for _, want := range targets {
 		r := t.row(want.Metric)
 		if r == nil {
-			return t.unknown(want.Metric)
+			return fmt.Errorf("no metric %q; known: %s", want.Metric, strings.Join(t.metrics(), "; "))
 		}
 		own, other := t.amounts(r)
-		text, kept, judged := want.check(r, own, other)
-		if !judged {
+		if math.IsNaN(own) || want.onlyRatios() && math.IsNaN(other) {
 			continue
 		}
-		r.target, r.verdict = text, missed
-		if kept {
-			r.verdict = met
-		}
-		if want.Provided == nil {
-			continue
-		}
-		of := t.row(want.Provided.Metric)
-		if of == nil {
-			return t.unknown(want.Provided.Metric)
-		}
-		for i, p := range t.programs {
-			condition := bound{Min: want.Provided.Min, Max: want.Provided.Max}
-			if text, kept, _ := condition.check(of, of.of[i], math.NaN()); !kept {
-				r.verdict = fmt.Sprintf("not judged: %s of %s is %s, not %s", of.name, p.name, of.text(of.of[i]), text)
+		r.verdict = met
+		bound := func(kept bool, format string, amount any) {
+			r.target = strings.TrimPrefix(r.target+", "+fmt.Sprintf(format, amount), ", ")
+			if !kept {
+				r.verdict = missed
 			}
+		}
+		if want.Min != nil {
+			bound(own >= want.Min.AsApproximateFloat64(), "≥ %s", r.text(want.Min.AsApproximateFloat64()))
+		}
+		if want.Max != nil {
+			bound(own <= want.Max.AsApproximateFloat64(), "≤ %s", r.text(want.Max.AsApproximateFloat64()))
+		}
+		if want.MinRatio != nil && !math.IsNaN(other) {
+			bound(own >= *want.MinRatio*other, "≥ %.3g times", *want.MinRatio)
+		}
+		if want.MaxRatio != nil && !math.IsNaN(other) {
+			bound(own <= *want.MaxRatio*other, "≤ %.3g times", *want.MaxRatio)
 		}
 	}
 	return nil
 }
 
-func (t *table) unknown(metric string) error {
-	var known []string
-	for _, r := range t.rows {
-		known = append(known, r.name)
-	}
-	return fmt.Errorf("no metric %q; known: %s", metric, strings.Join(known, "; "))
-}
+func (t *target) onlyRatios() bool { return t.Min == nil && t.Max == nil }
 
-// check reports whether an amount keeps the bound. It is not judged without the amounts that the
-// bound needs.
-func (b bound) check(r *row, own, other float64) (text string, kept, judged bool) {
-	type side struct {
-		text string
-		kept bool
-	}
-	var sides []side
-	if b.Min != nil {
-		sides = append(sides, side{"≥ " + r.text(b.Min.AsApproximateFloat64()), own >= b.Min.AsApproximateFloat64()})
-	}
-	if b.Max != nil {
-		sides = append(sides, side{"≤ " + r.text(b.Max.AsApproximateFloat64()), own <= b.Max.AsApproximateFloat64()})
-	}
-	if b.MinRatio != nil && !math.IsNaN(other) {
-		sides = append(sides, side{fmt.Sprintf("≥ %.3g times", *b.MinRatio), own >= *b.MinRatio*other})
-	}
-	if b.MaxRatio != nil && !math.IsNaN(other) {
-		sides = append(sides, side{fmt.Sprintf("≤ %.3g times", *b.MaxRatio), own <= *b.MaxRatio*other})
-	}
-	var texts []string
-	kept = true
-	for _, s := range sides {
-		texts, kept = append(texts, s.text), kept && s.kept
-	}
-	return strings.Join(texts, ", "), kept, len(sides) > 0 && !math.IsNaN(own)
-}
+// report prints tables and counts the targets that were missed.
+type report struct{ missed int }
 
-// missed counts the targets that celvpa missed.
-func (t *table) missed() (n int) {
-	for _, r := range t.rows {
-		if r.verdict == missed {
-			n++
+// add judges a table by the targets of a benchmark and trial, and prints it.
+func (r *report) add(t *table, trial string) error {
+	targets, err := loadTargets()
+	if err != nil {
+		return err
+	}
+	if err := t.judge(targets[trial]); err != nil {
+		return fmt.Errorf("targets.yaml: %s: %w", trial, err)
+	}
+	for _, row := range t.rows {
+		if row.verdict == missed {
+			r.missed++
 		}
 	}
-	return n
+	return t.write(os.Stdout)
+}
+
+// result is an error if targets were missed that must be met.
+func (r *report) result(check bool) error {
+	if r.missed > 0 && check {
+		return fmt.Errorf("%d targets missed", r.missed)
+	}
+	return nil
 }

@@ -73,23 +73,16 @@ func (l *lab) populate(ctx context.Context) error {
 		return err
 	}
 	progress("creating %d Deployments with %d pods each", l.vpas, l.replicas)
-	if err := l.createNamespaces(ctx); err != nil {
-		return err
+	for _, name := range l.namespaces() {
+		if err := l.create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return err
+		}
 	}
 	err := each(ctx, fillers, l.vpas, "Deployments", func(ctx context.Context, i int) error { return l.create(ctx, l.deployment(i)) })
 	if err != nil {
 		return err
 	}
 	return l.waitForPods(ctx)
-}
-
-func (l *lab) createNamespaces(ctx context.Context) error {
-	for _, name := range l.namespaces() {
-		if err := l.create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // waitForPods waits until all pods exist, and then up to two minutes for Deployments to count them
@@ -148,20 +141,11 @@ func (l *lab) deployment(i int) *appsv1.Deployment {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
 		},
 	}
-	for c := range l.containers {
-		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{
-			Name: containerName(c), Image: "registry.example/app:1",
-			Resources: corev1.ResourceRequirements{Requests: amounts("10m", "32Mi"), Limits: corev1.ResourceList{corev1.ResourceMemory: quantity.Must("64Mi")}},
-		})
-	}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{
+		Name: "app", Image: "registry.example/app:1",
+		Resources: corev1.ResourceRequirements{Requests: amounts("10m", "32Mi"), Limits: corev1.ResourceList{corev1.ResourceMemory: quantity.Must("64Mi")}},
+	}}
 	return d
-}
-
-func containerName(c int) string {
-	if c == 0 {
-		return "app"
-	}
-	return fmt.Sprintf("sidecar-%d", c)
 }
 
 // vpa is that of a Deployment, without policies.
@@ -170,17 +154,6 @@ func vpa(i int) *vpav1.VerticalPodAutoscaler {
 		ObjectMeta: metav1.ObjectMeta{Namespace: key(i).Namespace, Name: key(i).Name, Labels: map[string]string{"app": key(i).Name}},
 		Spec:       vpav1.VerticalPodAutoscalerSpec{TargetRef: &autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: key(i).Name}},
 	}
-}
-
-// policyVPA is a VPA as people write them: bounds for one container and for all others.
-func policyVPA(i int, mode vpav1.UpdateMode) *vpav1.VerticalPodAutoscaler {
-	v := vpa(i)
-	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: &mode}
-	v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{
-		{ContainerName: "app", MinAllowed: amounts("50m", "64Mi"), MaxAllowed: amounts("4", "8Gi"), ControlledResources: &[]corev1.ResourceName{"cpu", "memory"}},
-		{ContainerName: "*", MaxAllowed: amounts("500m", "512Mi"), ControlledValues: ptr.To(vpav1.ContainerControlledValuesRequestsOnly)},
-	}}
-	return v
 }
 
 // recommended gives a VPA a status.
@@ -194,7 +167,7 @@ func recommended(v *vpav1.VerticalPodAutoscaler, containers ...vpav1.Recommended
 
 // renewVPAs replaces all VPAs and checkpoints by new VPAs, so that programs start from the same
 // state.
-func (l *lab) renewVPAs(ctx context.Context, one func(i int) *vpav1.VerticalPodAutoscaler) error {
+func (l *lab) renewVPAs(ctx context.Context, create func(i int) *vpav1.VerticalPodAutoscaler) error {
 	progress("creating %d VerticalPodAutoscalers", l.vpas)
 	for _, namespace := range l.namespaces() {
 		for _, kind := range []client.Object{&vpav1.VerticalPodAutoscaler{}, &vpav1.VerticalPodAutoscalerCheckpoint{}} {
@@ -204,7 +177,7 @@ func (l *lab) renewVPAs(ctx context.Context, one func(i int) *vpav1.VerticalPodA
 		}
 	}
 	return each(ctx, fillers, l.vpas, "VerticalPodAutoscalers", func(ctx context.Context, i int) error {
-		v := one(i)
+		v := create(i)
 		status := v.Status
 		if err := l.Create(ctx, v); err != nil {
 			return fmt.Errorf("creating VerticalPodAutoscaler %s: %w", key(i), err)

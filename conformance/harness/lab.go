@@ -1,3 +1,5 @@
+// Package harness starts what demonstrations and integration tests need: a lab, celvpa as a
+// process, and objects from YAML files. It makes no assertions.
 package harness
 
 import (
@@ -12,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/prometheus/procfs"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -60,19 +61,6 @@ func Fresh(ctx context.Context, name string, out io.Writer, flags ...string) (*L
 		return nil, err
 	}
 	return Up(ctx, name, out, flags...)
-}
-
-// LabBuilt reports whether a lab's programs are there, so that Up need not build them first.
-func LabBuilt(ctx context.Context) (bool, error) {
-	lab, err := launcher(ctx, "celvpa")
-	if err != nil {
-		return false, err
-	}
-	missing, err := lab.command(ctx, "missing").Output()
-	if err != nil {
-		return false, fmt.Errorf("looking for the lab's programs: %w", err)
-	}
-	return len(missing) == 0, nil
 }
 
 // Part returns a program of the lab's that not every lab needs, such as prometheus; it is built first if need be.
@@ -139,28 +127,6 @@ func (l *Lab) Pid(ctx context.Context, component string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(out)))
 }
 
-// EtcdURL is where the lab's etcd serves its metrics, without TLS.
-func (l *Lab) EtcdURL(ctx context.Context) (string, error) {
-	pid, err := l.Pid(ctx, "etcd")
-	if err != nil {
-		return "", err
-	}
-	process, err := procfs.NewProc(pid)
-	if err != nil {
-		return "", fmt.Errorf("reading how etcd was started: %w", err)
-	}
-	args, err := process.CmdLine()
-	if err != nil {
-		return "", fmt.Errorf("reading how etcd was started: %w", err)
-	}
-	for _, arg := range args {
-		if url, found := strings.CutPrefix(arg, "--advertise-client-urls="); found {
-			return url, nil
-		}
-	}
-	return "", errors.New("the lab's etcd was started without --advertise-client-urls")
-}
-
 // Restart kills a component, starts it again and waits until the API server is ready.
 func (l *Lab) Restart(ctx context.Context, component string) error {
 	if text, err := l.command(ctx, "restart", component).CombinedOutput(); err != nil {
@@ -176,4 +142,45 @@ func (l *Lab) command(ctx context.Context, verb string, flags ...string) *exec.C
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = hung
 	return cmd
+}
+
+// MissingError says what this machine lacks to run a real node, and the command that installs it.
+type MissingError struct{ Reason string }
+
+func (e *MissingError) Error() string { return e.Reason }
+
+// UpNode is Up for a lab with one real node, in a virtual machine. It returns a MissingError where that cannot be started.
+func UpNode(ctx context.Context, name string, out io.Writer) (*Lab, error) {
+	lab, err := launcher(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if text, err := lab.command(ctx, "node missing").CombinedOutput(); err != nil {
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			return nil, &MissingError{strings.TrimSpace(string(text))}
+		}
+		return nil, fmt.Errorf("looking for what a real node needs: %w", err)
+	}
+	return Up(ctx, name, out, "-node=vm")
+}
+
+// Load imports an image archive into the lab's real node.
+func (l *Lab) Load(ctx context.Context, archive string) error {
+	if text, err := l.command(ctx, "load", archive).CombinedOutput(); err != nil {
+		return fmt.Errorf("loading %s: %w\n%s", archive, err, text)
+	}
+	return nil
+}
+
+// KillNode cuts the power of the lab's real node; StartNode switches it on again and waits until it is ready.
+func (l *Lab) KillNode(ctx context.Context) error { return l.node(ctx, "kill") }
+
+// StartNode is the opposite of KillNode.
+func (l *Lab) StartNode(ctx context.Context) error { return l.node(ctx, "start") }
+
+func (l *Lab) node(ctx context.Context, verb string) error {
+	if text, err := l.command(ctx, "node "+verb).CombinedOutput(); err != nil {
+		return fmt.Errorf("lab node %s: %w\n%s", verb, err, text)
+	}
+	return nil
 }

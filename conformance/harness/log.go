@@ -2,7 +2,10 @@ package harness
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -43,4 +46,24 @@ func (l *Log) Says(words ...string) bool {
 		text := fmt.Sprint(line)
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 	})
+}
+
+// Metric is the value of a series, given with its labels, that a process serves at an address; 0 if there is none.
+func Metric(address, series string) float64 {
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(body)) {
+		if rest, found := strings.CutPrefix(line, series+" "); found {
+			v, _ := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+			return v
+		}
+	}
+	return 0
 }

@@ -101,7 +101,6 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 type Footprint struct {
 	CPU       float64 // seconds since the process started
 	RSS, Peak uint64  // bytes: now, and the highest ever
-	Own       uint64  // bytes of RSS not backed by files, so without code
 }
 
 // FootprintOf reads the footprint of a process ID.
@@ -118,5 +117,5 @@ func FootprintOf(pid int) (f Footprint, err error) {
 	if err != nil {
 		return f, fmt.Errorf("reading the memory from /proc: %w", err)
 	}
-	return Footprint{CPU: stat.CPUTime(), RSS: status.VmRSS, Peak: status.VmHWM, Own: status.RssAnon}, nil
+	return Footprint{CPU: stat.CPUTime(), RSS: status.VmRSS, Peak: status.VmHWM}, nil
 }

@@ -92,16 +92,6 @@ func refusals(err error) (out []string) {
 	return out
 }
 
-// schemaFaults are the fields of a refused object that do not fit the schema.
-func schemaFaults(err error) (out []string) {
-	for _, cause := range causes(err) {
-		if admission.RuleOf(cause.Message) == "schema" {
-			out = append(out, cause.Field)
-		}
-	}
-	return out
-}
-
 func causes(err error) []metav1.StatusCause {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || status.Status().Details == nil {

@@ -50,7 +50,6 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 	t.Run("alone", func(t *testing.T) { // the API server, or with a webhook that a test starts: one after the other
 		t.Run("invalid VPAs are refused as early as they can be", invalidVPAsAreRefusedAsEarlyAsTheyCanBe)
 		t.Run("celvpa admit says what the webhook does", admitSaysWhatTheWebhookDoes)
-		t.Run("offline commands fill in what the API server does", offlineCommandsFillInWhatTheAPIServerDoes)
 		t.Run("the admission policy stands in for the webhook", theAdmissionPolicyStandsInForTheWebhook)
 		t.Run("one rule file changes the webhook and the API server", oneRuleFileChangesTheWebhookAndTheAPIServer)
 		t.Run("a stored VPA that cannot be read harms no other", aStoredVPAThatCannotBeReadHarmsNoOther)
@@ -64,4 +63,29 @@ func podsAreAdmittedWhileCelvpaIsGone(t *testing.T) {
 	ns := namespace(t, "it-gone")
 	create(t, steady(ns, "web", 1))
 	hang.Eventually(t, "a pod without celvpa", func(context.Context) (bool, error) { return len(pods(t, ns)) == 1, nil })
+}
+
+// TestEssentials is what every user relies on, and all of this package that `make test` runs.
+func TestEssentials(t *testing.T) {
+	serve(t)
+	t.Run("serving", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){
+			"recommend, and resize":                    fromUsageToAResizedPod,
+			"recommend, evict, and admit":              recreateEvicts,
+			"evict where a resize is refused":          aRefusedResizeBecomesAnEviction,
+			"leave Off, Initial and lonely pods alone": offInitialAndLonelyPodsAreLeftAlone,
+			"audit an overlay, then enforce it":        anOverlayIsAuditedThenEnforced,
+			"refuse invalid VPAs":                      invalidVPAsAreRefused,
+			"report a target that does not exist":      aTargetThatDoesNotExistIsReported,
+			"serve metrics and health":                 metricsAndHealthAreServed,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
+	t.Run("gone", podsAreAdmittedWhileCelvpaIsGone)
+	t.Run("explain", why)
+	t.Run("replace upstream's CRDs", theCRDsReplaceUpstreams)
 }

@@ -1,14 +1,26 @@
 package integration
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/hang"
+	"github.com/celvpa/celvpa/conformance/harness"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // whichPodsWithinTheirRange are updated nevertheless: old pods off their target, and pods that were
@@ -87,4 +99,145 @@ func whichPodsWithinTheirRange(t *testing.T) {
 		}
 	}
 	require.Zero(t, u.requests.of("eviction", ""))
+}
+
+// theFirstPodOfACustomKindIsChanged although the VPA is older than its target, whose scale could
+// not be read at first. The target owns one pod, a ReplicaSet of the target another.
+func theFirstPodOfACustomKindIsChanged(t *testing.T) {
+	ns := namespace(t, "it-first")
+	crd := rolloutCRD()
+	crd.Name = "mills.wind.example.com"
+	crd.Spec.Group = "wind.example.com"
+	crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "mills", Singular: "mill", Kind: "Mill"}
+	create(t, crd)
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), crd)) })
+	// A review waits for two seconds for what an API server says of a kind that it meets for the first time. A busy one may say
+	// nothing until then, and so there are several to try.
+	direct, above := []string{"direct-1", "direct-2", "direct-3", "direct-4", "direct-5"}, []string{"above-1", "above-2", "above-3", "above-4", "above-5"}
+	for _, name := range slices.Concat(direct, above) {
+		v := vpa(ns, name, vpav1.UpdateModeInitial)
+		v.Spec.TargetRef = crossVersion("wind.example.com/v1", "Mill", name)
+		v.Spec.Recommenders = []*vpav1.VerticalPodAutoscalerRecommenderSelector{{Name: "nobody"}} // what is recommended is said here
+		create(t, v)
+		v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{
+			ContainerName: "app", Target: corev1.ResourceList{"cpu": steadyCPU, "memory": steadyMemory}}}}
+		require.NoError(t, cluster.Status().Update(t.Context(), v))
+	}
+	create(t, object(ns, "last", `updatePolicy: {updateMode: Initial}`))
+	ear := newListener(t)
+	hang.Eventually(t, "the webhook to know of the last VPA, and so of those before", func(ctx context.Context) (bool, error) {
+		err := ear.Create(ctx, object(ns, "probe", ""), client.DryRunAll)
+		return len(ear.warnings()) > 0, err
+	})
+
+	mill := func(name string) metav1.OwnerReference {
+		m := &unstructured.Unstructured{}
+		hang.Eventually(t, "the kind Mill", func(ctx context.Context) (bool, error) {
+			m.Object = map[string]any{"apiVersion": "wind.example.com/v1", "kind": "Mill",
+				"metadata": map[string]any{"namespace": ns, "name": name}, "spec": map[string]any{"replicas": int64(1)}}
+			return cluster.Create(ctx, m) == nil, nil
+		})
+		require.NoError(t, unstructured.SetNestedMap(m.Object, map[string]any{"replicas": int64(1), "selector": "app=" + name}, "status"))
+		require.NoError(t, cluster.Status().Update(t.Context(), m))
+		return metav1.OwnerReference{APIVersion: m.GetAPIVersion(), Kind: m.GetKind(), Name: name, UID: m.GetUID(), Controller: ptr.To(true)}
+	}
+	isChanged := func(p *corev1.Pod, by string) bool {
+		requests := p.Spec.Containers[0].Resources.Requests
+		return steadyCPU.String()+" "+steadyMemory.String() == requests.Cpu().String()+" "+requests.Memory().String() &&
+			strings.Contains(p.Annotations["vpaUpdates"], "Pod resources updated by "+by)
+	}
+
+	require.True(t, slices.ContainsFunc(direct, func(name string) bool {
+		template := steady(ns, name, 1).Spec.Template
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: template.Labels, OwnerReferences: []metav1.OwnerReference{mill(name)}}, Spec: template.Spec}
+		create(t, pod)
+		return isChanged(pod, name)
+	}), "the first pod of a Mill")
+
+	require.True(t, slices.ContainsFunc(above, func(name string) bool {
+		of := steady(ns, name, 1)
+		create(t, &appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, OwnerReferences: []metav1.OwnerReference{mill(name)}},
+			Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](1), Selector: of.Spec.Selector, Template: of.Spec.Template},
+		})
+		var list corev1.PodList
+		hang.Eventually(t, "a pod of the ReplicaSet", func(ctx context.Context) (bool, error) {
+			err := cluster.List(ctx, &list, client.InNamespace(ns), client.MatchingLabels{"app": name})
+			return len(list.Items) > 0, err
+		})
+		return isChanged(&list.Items[0], name)
+	}), "the first pod of a ReplicaSet of a Mill")
+}
+
+// aTargetThatCannotBeReadKeepsItsRecommendation: a Turbine is stored in a version that is no longer
+// served, and its conversion webhook does not answer. The old recommendation stays until the
+// webhook answers (UPSTREAM.md Appendix B 10).
+func aTargetThatCannotBeReadKeepsItsRecommendation(t *testing.T) {
+	ns := namespace(t, "rec-lookup")
+	crd := rolloutCRD()
+	crd.Name = "turbines.power.example.com"
+	crd.Spec.Group = "power.example.com"
+	crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "turbines", Singular: "turbine", Kind: "Turbine"}
+	create(t, crd)
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), crd)) })
+	turbine := &unstructured.Unstructured{}
+	hang.Eventually(t, "the kind Turbine", func(ctx context.Context) (bool, error) {
+		turbine.Object = map[string]any{"apiVersion": "power.example.com/v1", "kind": "Turbine",
+			"metadata": map[string]any{"namespace": ns, "name": "web"}, "spec": map[string]any{"replicas": int64(1)}}
+		return cluster.Create(ctx, turbine) == nil, nil
+	})
+	require.NoError(t, unstructured.SetNestedMap(turbine.Object, map[string]any{"replicas": int64(1), "selector": "app=web"}, "status"))
+	require.NoError(t, cluster.Status().Update(t.Context(), turbine))
+	served := func(conversion *apiextensionsv1.CustomResourceConversion) {
+		require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			if err := cluster.Get(t.Context(), keyOf(crd), crd); err != nil {
+				return err
+			}
+			stored := &crd.Spec.Versions[0]
+			stored.Served = false
+			other := stored.DeepCopy()
+			other.Name, other.Served, other.Storage = "v2", true, false
+			crd.Spec.Versions = append(crd.Spec.Versions[:1], *other)
+			crd.Spec.Conversion = conversion
+			return cluster.Update(t.Context(), crd)
+		}))
+	}
+	served(&apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+		ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1/convert")}, ConversionReviewVersions: []string{"v1"}}})
+	v2 := &unstructured.Unstructured{}
+	v2.SetAPIVersion("power.example.com/v2")
+	v2.SetKind("Turbine")
+	hang.Eventually(t, "the conversion to fail", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, v2)
+		return err != nil && containsText(err.Error(), "conversion webhook"), nil
+	})
+
+	// The pods come from a Deployment: owners of pods that a selector finds are not checked.
+	create(t, unused(ns, "web", "app"))
+	run(t, ns, 1)
+	known := harness.Days(2, 500, 600<<20)
+	milli, bytes := asHistory(t, known)
+	create(t, harness.Checkpoint(ns, "web", "app", known))
+	v := vpa(ns, "web", vpav1.UpdateModeOff)
+	v.Spec.TargetRef = crossVersion("power.example.com/v2", "Turbine", "web")
+	create(t, v)
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{
+		ContainerName: "app", Target: corev1.ResourceList{"cpu": steadyCPU, "memory": steadyMemory}}}}
+	require.NoError(t, cluster.Status().Update(t.Context(), v))
+
+	r := startRecommender(t, ns)
+	hang.Eventually(t, "the failure to be reported", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, keyOf(v), v)
+		c := condition(v, vpav1.ConfigUnsupported)
+		return c != nil && c.Status == corev1.ConditionTrue && containsText(c.Message, "Cannot read targetRef") && containsText(c.Message, "conversion webhook"), err
+	})
+	r.rests(t, 3) // the condition is written once
+	requireSteady(t, targets(t, ns, "web", 1)["app"])
+
+	served(&apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter})
+	hang.Eventually(t, "the recommendation of the history that was kept", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, keyOf(v), v)
+		rec := v.Status.Recommendation.ContainerRecommendations
+		return condition(v, vpav1.ConfigUnsupported) == nil && len(rec) == 1 && milliOf(rec[0].Target) == milli && bytesOf(rec[0].Target) == bytes, err
+	})
 }

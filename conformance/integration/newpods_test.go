@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -179,16 +178,4 @@ func noneLeft(t *testing.T, prefix string) {
 			require.NoError(t, cluster.DeleteAllOf(ctx, &vpav1.VerticalPodAutoscaler{}, client.InNamespace(ns)))
 		}
 	}
-}
-
-// asYAML prints objects so that a person can repeat the case.
-func asYAML(objects ...any) (out string) {
-	for _, o := range objects {
-		data, err := yaml.Marshal(o)
-		if err != nil {
-			data = fmt.Appendf(nil, "%v", err)
-		}
-		out += "---\n" + string(data)
-	}
-	return out
 }

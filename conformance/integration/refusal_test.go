@@ -2,11 +2,8 @@ package integration
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,52 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/admission"
-	"github.com/celvpa/celvpa/conformance/aeps"
 	"github.com/celvpa/celvpa/conformance/hang"
-	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds"
 	"github.com/celvpa/celvpa/crds/emit"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/document"
 )
 
-// invalidVPAsAreRefusedAsEarlyAsTheyCanBe: by the API server alone if the schema can express the
-// rule, and by the webhook in any case. The test tables and the list of the AEPs' manifests say
-// what is refused.
+// invalidVPAsAreRefusedAsEarlyAsTheyCanBe: by the API server alone, if the schema can express the
+// rule. The test tables say what is refused. What the webhook refuses beside is in conformance/rules.
 func invalidVPAsAreRefusedAsEarlyAsTheyCanBe(t *testing.T) {
 	withoutCelvpa(t)
-	d := newDoor(t)
-	t.Run("by the API server alone", func(t *testing.T) {
-		t.Run("rows", d.rowsBySchema)
-		t.Run("AEPs", func(t *testing.T) {
-			d.manifests(t, func(m aeps.Manifest, rule string) bool { return rule == m.Rule && d.inSchema[rule] }, nil)
-		})
-	})
-	d.dropUnreadable(t)
-	t.Run("by the webhook", func(t *testing.T) {
-		startWebhook(t, d.ns)
-		t.Run("rows", func(t *testing.T) { d.rowsByWebhook(t, func(r admission.Row) bool { return !anyGate(r) }) })
-		t.Run("AEPs", func(t *testing.T) {
-			d.manifests(t, func(m aeps.Manifest, rule string) bool { return rule == m.Rule || (m.Gate != "" && gated(rule)) }, nil)
-		})
-	})
-	t.Run("by the webhook with all gates on", func(t *testing.T) {
-		var on []string
-		for _, gate := range slices.Sorted(maps.Keys(facts.Gates)) {
-			on = append(on, gate+"=true")
-		}
-		startWebhook(t, d.ns, "--feature-gates="+strings.Join(on, ","))
-		t.Run("rows", func(t *testing.T) { d.rowsByWebhook(t, anyGate) })
-		t.Run("AEPs", func(t *testing.T) {
-			d.manifests(t, func(m aeps.Manifest, rule string) bool { return rule == m.Rule }, func(m aeps.Manifest) []string { return m.Warned })
-		})
-	})
-}
-
-func anyGate(r admission.Row) bool {
-	return slices.Contains(slices.Collect(maps.Values(r.Gates)), true)
+	newDoor(t).rowsBySchema(t)
 }
 
 // door is where the test submits objects: what is stored already, and who validates.
@@ -118,22 +82,6 @@ func newDoor(t *testing.T) *door {
 	refusedWithRules(true)
 	t.Logf("%d rows, of which %d are updates; what %d of them replace does not fit the schema, so these are left out", len(d.rows), len(d.old)+unfit, unfit)
 	return d
-}
-
-// dropUnreadable deletes stored objects that no program can decode as a VerticalPodAutoscaler,
-// which a schema rule prevents.
-func (d *door) dropUnreadable(t *testing.T) {
-	t.Helper()
-	before := len(d.old)
-	for row, old := range d.old {
-		text, err := old.MarshalJSON()
-		require.NoError(t, err)
-		if _, err := vpav1.Decode(text); err != nil {
-			require.NoError(t, d.Delete(t.Context(), old))
-			delete(d.old, row)
-		}
-	}
-	t.Logf("%d updates are left out of what follows, because nobody can read what they replace", before-len(d.old))
 }
 
 func named(all []*apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinition {
@@ -201,99 +149,4 @@ func (d *door) rowsBySchema(t *testing.T) {
 	}
 	t.Logf("%d rows refused by rules, %d because they do not fit the schema", refused, unfit)
 	require.NotZero(t, refused)
-}
-
-// rowsByWebhook submits rows whose gates are those of the process. Facts about other objects do not
-// exist here.
-func (d *door) rowsByWebhook(t *testing.T, here func(admission.Row) bool) {
-	refused, left := 0, 0
-	for i, row := range d.rows {
-		d.warnings()
-		want := denials(row, func(string) bool { return true })
-		otherGates := !here(row) || (anyGate(row) && slices.ContainsFunc(want, gated)) // all gates are on then, not only the row's
-		if len(row.Params) > 0 || otherGates {
-			left++
-			continue
-		}
-		err, ok := d.try(t, i)
-		if !ok {
-			left++
-			continue
-		}
-		if err != nil && len(want) == 0 && renamed(row) && !strings.Contains(err.Error(), "admission webhook") {
-			left++
-			continue
-		}
-		if len(want) == 0 && d.fits(row) {
-			require.NoError(t, err, row.String())
-		} else {
-			refused++
-			require.True(t, apierrors.IsInvalid(err), "%s: %v", row, err)
-		}
-		got, inside := refusals(err), schemaFaults(err)
-		for _, refusal := range want { // what is wrong with a value, and said of it, is not said once more of what holds it
-			_, field, _ := strings.Cut(refusal, "@")
-			if !slices.Contains(got, refusal) && slices.ContainsFunc(inside, func(fault string) bool { return strings.HasPrefix(fault, field+".") }) {
-				got = append(got, refusal)
-			}
-		}
-		slices.Sort(got)
-		require.Equal(t, want, got, "%s: %v", row, err)
-		heard := strings.Join(d.warnings(), "\n")
-		for _, v := range row.Violations {
-			if v.Severity == document.SeverityWarn && !aboutOthers(v.Rule) {
-				require.Contains(t, heard, "(rule "+v.Rule+")", row.String())
-			}
-		}
-	}
-	t.Logf("%d of %d rows refused; %d left out", refused, len(d.rows), left)
-	require.Less(t, left, len(d.rows))
-}
-
-// aboutOthers reports whether a rule judges by other objects than the VPA, which do not exist here, or whose manifests a webhook lacks.
-func aboutOthers(rule string) bool {
-	byTargetRef := []string{"vpa-target/kind-spelling", "vpa-target/api-version", "vpa-target/jobs-fail"}
-	return strings.HasPrefix(rule, "vpa-neighbours/") || strings.HasPrefix(rule, "vpa-target/") && !slices.Contains(byTargetRef, rule)
-}
-
-// renamed reports whether the webhook moves existing content to another field. An error that was
-// tolerated in the old field is new to the API server in the new one.
-func renamed(row admission.Row) bool {
-	text, err := json.Marshal(row.Old)
-	return err == nil && strings.Contains(string(text), `"RequestToLimitRatio"`)
-}
-
-func gated(violation string) bool { return strings.HasPrefix(violation, "vpa-gates/") }
-
-// manifests submits the manifests of the AEPs. The listed rules must refuse a manifest; without any
-// it must be accepted.
-func (d *door) manifests(t *testing.T, meant func(m aeps.Manifest, rule string) bool, warned func(aeps.Manifest) []string) {
-	for _, m := range aeps.Manifests {
-		text, err := aeps.FS.ReadFile(m.File)
-		require.NoError(t, err)
-		all, err := harness.Decode(text)
-		require.NoError(t, err)
-		require.Len(t, all, 1)
-		var want []string
-		for _, rule := range slices.Sorted(maps.Keys(d.inSchema)) {
-			if meant(m, rule) {
-				want = append(want, rule)
-			}
-		}
-		d.warnings()
-		err = d.Create(t.Context(), placed(all[0].Object, d.ns, all[0].GetName()), client.DryRunAll)
-		require.Equal(t, len(want) > 0, err != nil, "%s: %v", m.File, err)
-		for _, refusal := range refusals(err) {
-			rule, _, _ := strings.Cut(refusal, "@")
-			require.Contains(t, want, rule, "%s: %v", m.File, err)
-		}
-		require.Equal(t, err != nil, len(refusals(err)) > 0, "%s: %v", m.File, err)
-		if err == nil && warned != nil {
-			heard := d.warnings()
-			require.Len(t, heard, len(warned(m)), "%s: %v", m.File, heard)
-			for i, field := range warned(m) {
-				require.Contains(t, heard[i], field, m.File)
-			}
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -228,4 +229,12 @@ func invalidOnesStayEditable(t *testing.T, ns string) {
 		require.NoError(t, err)
 		require.EqualValues(t, 2, observed)
 	}
+}
+
+// upstreamCRDs is the file with the CRDs of harness.UpstreamRelease.
+func upstreamCRDs(t *testing.T) string {
+	t.Helper()
+	folder, err := harness.UpstreamManifests(t.Context())
+	require.NoError(t, err)
+	return filepath.Join(folder, "vpa-v1-crd-gen.yaml")
 }

@@ -26,7 +26,6 @@ const usage = `lab: a real Kubernetes control plane on this machine, with simula
                                       kwok-controller
   lab restart [-name NAME] COMPONENT  kill it, start it again and wait until the API server is ready
   lab build [PART…]                   build the parts of a lab only, or these
-  lab missing                         print the parts of a lab that are not built yet
   lab path PART                       print where a part is, built or not
   lab load [-name NAME] FILE          import an image archive into the real node's containerd
   lab node kill|start [-name NAME]    cut the real node's power; switch it on again
@@ -42,7 +41,7 @@ Environment
               and works everywhere; kvm is faster where it works)
 `
 
-const commands = "up, down, pid, restart, build, missing, path, load, node or kubeconfig"
+const commands = "up, down, pid, restart, build, path, load, node or kubeconfig"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -88,12 +87,6 @@ func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "build":
 		return parts.ensure(ctx, flags.Args()...)
-	case "missing":
-		missing, err := parts.missing()
-		for _, one := range missing {
-			fmt.Println(one.name)
-		}
-		return err
 	case "path":
 		if _, err := wanted(flags.Args()); err != nil || flags.NArg() != 1 {
 			return errors.Join(errors.New("say which part: lab path PART"), err)

@@ -56,7 +56,7 @@ type build struct {
 }
 
 var (
-	kubernetes = &build{ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, cold: "4 min"}
+	kubernetes = &build{ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, cold: "4 min", tags: "programs"}
 	etcd       = &build{ldflags: "-s -w", cold: "20 s"}
 	// For tests of usage history and of what deploy/monitoring holds. The tag drops cloud service discovery, a third of the packages;
 	// without the tag builtinassets there is no web UI.
@@ -68,14 +68,17 @@ var (
 	kubeStateMetrics = &build{ldflags: "-s -w", cold: "2 min"}
 )
 
+// together is the package of programs that are one: each of them is a link to it.
+const together = "./programs"
+
 var allParts = []part{
 	{name: "etcd", version: etcdVersion, pkg: "go.etcd.io/etcd/server/v3", from: etcd},
-	{name: "kube-apiserver", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-apiserver", from: kubernetes},
-	{name: "kube-controller-manager", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", from: kubernetes},
-	{name: "kube-scheduler", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-scheduler", from: kubernetes},
-	{name: "kwok", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwok", from: kubernetes},
+	{name: "kube-apiserver", version: kubernetesVersion, pkg: together, from: kubernetes},
+	{name: "kube-controller-manager", version: kubernetesVersion, pkg: together, from: kubernetes},
+	{name: "kube-scheduler", version: kubernetesVersion, pkg: together, from: kubernetes},
+	{name: "kwok", version: kwokVersion, pkg: together, from: kubernetes},
 	{name: "kwokctl", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwokctl", from: kubernetes},
-	{name: "metrics-server", version: metricsServerVersion, pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server", from: kubernetes},
+	{name: "metrics-server", version: metricsServerVersion, pkg: together, from: kubernetes},
 	{name: "prometheus", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/prometheus", from: prometheus, need: asked},
 	{name: "promtool", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/promtool", from: prometheus, need: asked},
 	{name: "kube-state-metrics", version: kubeStateMetricsVersion, pkg: "k8s.io/kube-state-metrics/v2", from: kubeStateMetrics, need: asked},
@@ -207,15 +210,15 @@ func (p *parts) ensure(ctx context.Context, names ...string) error {
 	}
 	for len(missing) > 0 {
 		from := missing[0].from
-		var together, others []part
+		var list, others []part
 		for _, one := range missing {
 			if one.from == from {
-				together = append(together, one)
+				list = append(list, one)
 			} else {
 				others = append(others, one)
 			}
 		}
-		if err := p.build(ctx, from, together); err != nil {
+		if err := p.build(ctx, from, list); err != nil {
 			return err
 		}
 		missing = others
@@ -224,7 +227,7 @@ func (p *parts) ensure(ctx context.Context, names ...string) error {
 }
 
 // build builds parts that are built in the same way.
-func (p *parts) build(ctx context.Context, from *build, together []part) error {
+func (p *parts) build(ctx context.Context, from *build, list []part) error {
 	dir, err := moduleDir()
 	if err != nil {
 		return err
@@ -236,8 +239,10 @@ func (p *parts) build(ctx context.Context, from *build, together []part) error {
 	defer os.RemoveAll(work)
 	args := []string{"build", "-tags", from.tags, "-ldflags", from.ldflags, "-o", work + "/"}
 	var names []string
-	for _, one := range together {
-		args = append(args, one.pkg)
+	for _, one := range list {
+		if !slices.Contains(args, one.pkg) {
+			args = append(args, one.pkg)
+		}
 		names = append(names, one.name+" "+one.version)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
@@ -245,24 +250,40 @@ func (p *parts) build(ctx context.Context, from *build, together []part) error {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
-	list := strings.Join(names, ", ")
 	label := "building " + names[0]
 	if len(names) > 1 {
 		label = fmt.Sprintf("building %d programs", len(names))
-		fmt.Println("lab: to be built:", list)
+		fmt.Println("lab: to be built:", strings.Join(names, ", "))
 	}
 	done := progress(label, "the first time about "+from.cold+" on two cores, seconds once compiled")
 	err = cmd.Run()
 	done(err)
 	if err != nil {
-		return fmt.Errorf("building %s: %w\n%s", list, err, strings.TrimSpace(output.String()))
+		return fmt.Errorf("building %s: %w\n%s", strings.Join(names, ", "), err, strings.TrimSpace(output.String()))
 	}
-	for _, one := range together {
-		if err := os.Rename(filepath.Join(work, one.program()), filepath.Join(p.dir, one.name+"-"+one.version)); err != nil {
+	for _, one := range list {
+		if err := p.install(one, filepath.Join(work, one.program())); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// install moves what was built for a part to its place. Programs that are one are linked to it.
+func (p *parts) install(one part, built string) error {
+	to := filepath.Join(p.dir, one.name+"-"+one.version)
+	if one.pkg != together {
+		return os.Rename(built, to)
+	}
+	program := filepath.Base(built) + "-" + kubernetesVersion
+	err := os.Rename(built, filepath.Join(p.dir, program))
+	if err != nil && !errors.Is(err, os.ErrNotExist) { // it was moved for another part
+		return err
+	}
+	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) { // a link to a program that is gone
+		return err
+	}
+	return os.Symlink(program, to)
 }
 
 // progress prints the label, the elapsed time every ten seconds, and the result on done.

@@ -6,11 +6,6 @@ package main
 import (
 	_ "go.etcd.io/etcd/server/v3"
 	_ "k8s.io/kube-state-metrics/v2"
-	_ "k8s.io/kubernetes/cmd/kube-apiserver"
-	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
-	_ "k8s.io/kubernetes/cmd/kube-scheduler"
 	_ "k8s.io/kubernetes/cmd/kubelet"
-	_ "sigs.k8s.io/kwok/cmd/kwok"
 	_ "sigs.k8s.io/kwok/cmd/kwokctl"
-	_ "sigs.k8s.io/metrics-server/cmd/metrics-server"
 )

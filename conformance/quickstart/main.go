@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -11,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -69,7 +71,7 @@ func run(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	api, err := findAPIServer(ctx, s, program)
+	api, err := findAPIServer(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -128,20 +130,11 @@ type apiServer struct {
 }
 
 // findAPIServer uses the cluster of KUBECONFIG, or finds or starts the lab.
-func findAPIServer(ctx context.Context, s settings, program string) (*apiServer, error) {
+func findAPIServer(ctx context.Context, s settings) (*apiServer, error) {
 	if path := os.Getenv("KUBECONFIG"); path != "" {
 		api := &apiServer{kubeconfig: filepath.SplitList(path)[0], foreign: true}
 		say("using           the cluster of KUBECONFIG=%s; celvpa serves namespace %s only", api.kubeconfig, namespace)
 		return api, nil
-	}
-	built, err := harness.LabBuilt(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !built {
-		if err := preview(ctx, program); err != nil {
-			return nil, err
-		}
 	}
 	lab, err := harness.Up(ctx, s.labName, os.Stdout)
 	if err != nil {
@@ -226,13 +219,9 @@ func startCelvpa(ctx context.Context, s settings, program, kubeconfig, explain s
 	return celvpa, nil
 }
 
-// waitingAfter is how long nothing may happen before follow says what it waits for.
-const waitingAfter = time.Minute
-
 // follow narrates until Ctrl-C, the last milestone, or the deadline after the last step. After the last milestone it asks why, once.
 func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvpa, why func() error) error {
 	trouble, asked := "", false
-	state, moved, told := "", time.Now(), time.Now()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -243,44 +232,37 @@ func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvp
 		case <-celvpa.Exited():
 			return fmt.Errorf("celvpa stopped by itself; see %s", celvpa.LogFile)
 		case <-tick.C:
-			if err := story.look(ctx); err != nil && ctx.Err() == nil && err.Error() != trouble {
-				trouble = err.Error()
-				say("trouble         %s; trying again", trouble)
+		}
+		if err := story.look(ctx); err != nil && ctx.Err() == nil && err.Error() != trouble {
+			trouble = err.Error()
+			say("trouble         %s; trying again", trouble)
+		}
+		if missing := story.missing(); missing != "" {
+			if s.once && time.Since(begin)-time.Duration(said.Load()) > s.deadline {
+				return fmt.Errorf("%w (%s): %s; last trouble: %s; celvpa's log is %s", errMissed, s.deadline, missing, cmp.Or(trouble, "none"), celvpa.LogFile)
 			}
-			switch now := story.state(); {
-			case now != state:
-				state, moved, told = now, time.Now(), time.Now()
-			case story.missing() == "":
-			case s.once && time.Since(moved) > s.deadline:
-				return fmt.Errorf("%w (%s): %s; last trouble: %s; celvpa's log is %s", errMissed, s.deadline, story.missing(), valueOr(trouble, "none"), celvpa.LogFile)
-			case time.Since(told) > waitingAfter:
-				told = time.Now()
-				say("waiting         so far %s", story.missing())
-			}
-			if asked || story.missing() != "" {
-				continue
-			}
+			continue
+		}
+		if !asked {
 			asked = true
 			if err := why(); err != nil && ctx.Err() == nil {
 				return err
 			}
-			if s.once {
-				say("seen            a recommendation written, a new pod changed at admission, a running pod resized in place and acknowledged by its node")
-				return nil
-			}
+		}
+		if s.once {
+			say("seen            a recommendation written, a new pod changed at admission, a running pod resized in place and acknowledged by its node")
+			return nil
 		}
 	}
 }
 
-func valueOr(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
+var (
+	begin = time.Now()
+	said  atomic.Int64 // time since begin of the last step
+)
 
-var begin = time.Now()
-
+// say narrates a step.
 func say(format string, args ...any) {
+	said.Store(int64(time.Since(begin)))
 	fmt.Printf("[%5.1fs] %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -66,17 +65,6 @@ func (s *story) missing() string {
 		}
 	}
 	return strings.Join(out, "; ")
-}
-
-// state changes with each step.
-func (s *story) state() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := fmt.Sprint(!s.usageShown.IsZero(), s.applied, s.scaledUp, s.recommends, s.admitted, s.resized, len(s.reason))
-	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
-		out += fmt.Sprint("; ", s.pods[uid].name, s.pods[uid].spec, s.pods[uid].changed.IsZero())
-	}
-	return out
 }
 
 // heard reports what only the log knows: which rule set a value, and why celvpa acted on a pod.

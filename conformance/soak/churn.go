@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/soak/watcher"
@@ -47,7 +46,6 @@ var changes = []change{
 	{"container out of memory", 3, (*churn).killContainer},
 	{"usage shifted", 8, (*churn).shiftUsage},
 	{"PodDisruptionBudget changed", 2, (*churn).changePDB},
-	{"LimitRange changed", 2, (*churn).changeLimitRange},
 	{"RuleOverlay changed", 2, (*churn).changeOverlay},
 	{"rules directory changed", 2, (*churn).changeRules},
 }
@@ -243,22 +241,6 @@ func (c *churn) changePDB(ctx context.Context, slot int) error {
 	return update(ctx, c, w.pdb(), func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = w.pdb().Spec.MinAvailable })
 }
 
-func (c *churn) changeLimitRange(ctx context.Context, slot int) error {
-	namespace := c.slots[slot].namespace
-	if namespace == namespaces[0] {
-		namespace = namespaces[1]
-	}
-	o := limitRange(c.random, namespace)
-	if c.random.IntN(3) == 0 {
-		return c.remove(ctx, o)
-	}
-	wanted := o.Spec
-	if err := try(ctx, func(ctx context.Context) error { return c.cluster.Create(ctx, o.DeepCopy()) }); err != nil {
-		return err
-	}
-	return update(ctx, c, o, func(r *corev1.LimitRange) { r.Spec = wanted })
-}
-
 func (c *churn) changeOverlay(ctx context.Context, _ int) error { return c.rules.changeOverlay(ctx, c) }
 
 func (c *churn) changeRules(context.Context, int) error { return c.rules.changeFile(c) }
@@ -276,15 +258,5 @@ func (c *churn) calm(ctx context.Context) error {
 		}
 		c.usage.shifts.Delete(w.namespace + "/" + w.name)
 	}
-	missing := c.orphan()
-	return try(ctx, func(ctx context.Context) error { return c.cluster.Create(ctx, missing) })
-}
-
-// orphan is a VPA whose target does not exist, which must be reported and harm nobody.
-func (c *churn) orphan() *vpav1.VerticalPodAutoscaler {
-	w := &workload{namespace: namespaces[0], name: "no-target"}
-	v := w.vpa()
-	v.Spec = w.randomSpec(c.random)
-	v.Spec.UpdatePolicy.UpdateMode = ptr.To(vpav1.UpdateModeRecreate)
-	return v
+	return nil
 }

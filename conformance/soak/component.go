@@ -3,14 +3,39 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/celvpa/celvpa/conformance/faults"
 	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// The components, as commands of celvpa, which are also the names of their service accounts.
+const (
+	recommender = "recommender"
+	updater     = "updater"
+	admission   = "admission-controller"
+)
+
+// The flags are those of deploy/manifests, but all that takes a minute or a day there takes seconds here: the soak is to see as many
+// cycles as a long time would bring, and recommendations that follow usage.
+var (
+	commonArgs = []string{"--rules-reload-interval=1s", "--profiling", "--v=2",
+		"--feature-gates=CPUStartupBoost=true,InPlace=true,PerVPAConfig=true,PodLevelResources=true,RequestToLimitRatio=true,MemoryPerCPURatio=true"}
+	leaderArgs = []string{"--leader-elect", "--leader-elect-resource-namespace=" + system}
+
+	componentArgs = []struct {
+		name string
+		args []string
+	}{
+		{recommender, append([]string{"--leader-elect-resource-name=vpa-recommender-lease", "--recommender-interval=10s", "--checkpoints-gc-interval=1m",
+			"--confidence-interval-cpu=1m", "--confidence-interval-memory=1m", "--cpu-histogram-decay-half-life=1m", "--memory-histogram-decay-half-life=1m",
+			"--memory-aggregation-interval=30s", "--pod-recommendation-min-memory-mb=50", "--target-grace-period=2m"}, leaderArgs...)},
+		{updater, append([]string{"--leader-elect-resource-name=vpa-updater-lease", "--updater-interval=10s", "--eviction-rate-limit=5", "--eviction-rate-burst=10",
+			"--first-cycle-evictions=10", "--in-recommendation-bounds-eviction-lifetime-threshold=1m"}, leaderArgs...)},
+		{admission, []string{"--status-lease-update-interval=5s", "--webhook-probe-interval=10s"}},
+	}
 )
 
 // component is one of celvpa's behind a proxy of its own. When it ends it is started again, as a kubelet would.
@@ -26,12 +51,10 @@ type component struct {
 	mu      sync.Mutex
 	current *harness.Celvpa
 	started time.Time // of the current life
-	lives   int
-	killed  bool // the current life is ended by the soak
+	killed  bool      // the current life is ended by the soak
 	ending  bool
-	logs    []string
+	logs    []string   // by life
 	samples [][]sample // by life
-	totals  counters   // of all lives
 }
 
 // restartAfter is how long a component stays down, less than a kubelet's first back-off.
@@ -41,20 +64,18 @@ const restartAfter = 2 * time.Second
 // takes too long.
 func (c *component) run(ctx context.Context) error {
 	for {
-		one, err := c.begin()
+		life, err := c.begin()
 		if err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return c.end(one)
-		case <-one.Exited():
+			return c.end(life)
+		case <-life.Exited():
 		}
-		c.ended(one)
-		select {
-		case <-ctx.Done():
+		c.ended(life)
+		if !pause(ctx, restartAfter) {
 			return nil
-		case <-time.After(restartAfter):
 		}
 	}
 }
@@ -62,37 +83,34 @@ func (c *component) run(ctx context.Context) error {
 func (c *component) begin() (*harness.Celvpa, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lives++
-	log := filepath.Join(c.folder, fmt.Sprintf("%s-%d.log", c.name, c.lives))
-	one, err := harness.Start(c.program, c.address, log, c.args, func(line harness.LogLine) { c.heard(c, line) })
+	log := filepath.Join(c.folder, fmt.Sprintf("%s-%d.log", c.name, len(c.logs)+1))
+	life, err := harness.Start(c.program, c.address, log, c.args, func(line harness.LogLine) { c.heard(c, line) })
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.name, err)
 	}
-	c.current, c.started, c.killed = one, time.Now(), false
-	c.samples = append(c.samples, nil)
-	c.logs = append(c.logs, log)
-	c.totals.restart()
-	return one, nil
+	c.current, c.started, c.killed = life, time.Now(), false
+	c.samples, c.logs = append(c.samples, nil), append(c.logs, log)
+	return life, nil
 }
 
 // ended takes note of a life that is over. One that the soak did not end is an error.
-func (c *component) ended(one *harness.Celvpa) {
+func (c *component) ended(life *harness.Celvpa) {
 	c.mu.Lock()
 	killed := c.killed
 	c.current = nil
 	c.mu.Unlock()
 	if !killed {
-		c.heard(c, harness.LogLine{"level": "error", "msg": messageExit, "error": one.Alive().Error()})
+		c.heard(c, harness.LogLine{"level": "error", "msg": messageExit, "error": life.Alive().Error()})
 	}
 }
 
 // end stops the component as a user would.
-func (c *component) end(one *harness.Celvpa) error {
+func (c *component) end(life *harness.Celvpa) error {
 	c.mu.Lock()
 	c.ending = true
 	c.mu.Unlock()
-	if err := one.Stop(); err != nil {
-		return fmt.Errorf("stopping %s: %w; see %s", c.name, err, one.LogFile)
+	if err := life.Stop(); err != nil {
+		return fmt.Errorf("stopping %s: %w; see %s", c.name, err, life.LogFile)
 	}
 	return nil
 }
@@ -107,47 +125,23 @@ func (c *component) isEnding() bool {
 // kill ends the current life by SIGKILL.
 func (c *component) kill() {
 	c.mu.Lock()
-	one := c.current
-	c.killed = one != nil
+	life := c.current
+	c.killed = life != nil
 	c.mu.Unlock()
-	if one != nil {
-		one.Kill()
+	if life != nil {
+		life.Kill()
 	}
 }
 
-// signal sends a signal to the current life.
-func (c *component) signal(s syscall.Signal) error {
+// life is the current one, with its begin; nil between two of them.
+func (c *component) life() (*harness.Celvpa, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.current == nil {
-		return nil
-	}
-	if err := syscall.Kill(c.current.Pid(), s); err != nil {
-		return fmt.Errorf("sending %s to %s: %w", s, c.name, err)
-	}
-	return nil
-}
-
-// life is the current one; nil between two of them.
-func (c *component) life() *harness.Celvpa {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.current
+	return c.current, c.started
 }
 
 // ready reports why the component is not ready; nil = it is.
 func (c *component) ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("%s is not ready: %w", c.name, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s is not ready: %s", c.name, response.Status)
-	}
-	return nil
+	_, err := c.get(ctx, "/readyz")
+	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"sync"
@@ -14,7 +15,6 @@ type explanation struct {
 	message string // regular expression of the whole message
 	err     string // of a part of the error; empty = any
 	by      []kind
-	after   time.Duration // how long after the fault it may still come
 }
 
 func (e explanation) matches(message, err string) bool {
@@ -24,7 +24,7 @@ func (e explanation) matches(message, err string) bool {
 // messageExit is what the soak itself says of a component that ends by itself.
 const messageExit = "the component ended by itself"
 
-// retries is how long clients go on with what they asked during a fault: reflectors wait for a minute at most.
+// retries is how long after a fault its errors may still come: reflectors wait for a minute at most.
 const retries = time.Minute
 
 // What API servers, and those who are in between, say of a request that a fault meets.
@@ -39,32 +39,35 @@ const (
 // explanations are all errors that the soak accepts, each with the faults that explain it. All others fail it.
 var explanations = []explanation{
 	// client-go cannot list or watch, and tries again.
-	{message: `Failed to watch|Unexpected error when reading response body`, by: append([]kind{watchesCut, watchesGone, watchesReplay}, unavailable...), after: retries},
+	{message: `Failed to watch|Unexpected error when reading response body`, by: append([]kind{watchesCut, watchesGone, watchesReplay}, unavailable...)},
 	// Nor can it renew or take the lead. A lead that was not renewed in time is given up, and the process ends, as it must.
-	{message: `[Ee]rror retrieving (lease|resource) lock|[Ff]ailed to (update|renew|release) lease.*|[Ee]rror initially creating lease lock`, by: unavailable, after: retries},
-	{message: `.*`, err: `leader election lost`, by: unavailable, after: retries},
+	{message: `[Ee]rror retrieving (lease|resource) lock|[Ff]ailed to (update|renew|release) lease.*|[Ee]rror initially creating lease lock`, by: unavailable},
+	{message: `.*`, err: `leader election lost`, by: unavailable},
 	// It cannot start either while the API server is away, or with rules that cannot be used.
-	{message: messageExit, by: append([]kind{rulesBroken}, unavailable...), after: retries},
+	{message: messageExit, by: append([]kind{rulesBroken}, unavailable...)},
 	// celvpa's requests get no answer.
 	{message: `cannot (renew|register|find out|remove|write|list|end|look up|delete|warn) .*|(usage|history) incomplete.*|` +
 		`startup boost continues; retrying|pods of this VPA skipped; .*`,
-		err: noAnswer, by: unavailable, after: retries},
-	{message: `.*`, err: noRoles, by: []kind{serverRestart}, after: retries},
-	{message: `usage incomplete`, err: noAnswer, by: []kind{metricsGone}, after: retries},
+		err: noAnswer, by: unavailable},
+	{message: `.*`, err: noRoles, by: []kind{serverRestart}},
+	{message: `usage incomplete`, err: noAnswer, by: []kind{metricsGone}},
 	// The webhook is asked about a pod before the watches deliver its ReplicaSet; the pod is admitted as it is.
-	{message: `cannot determine whether a VPA controls the pod; it is admitted unchanged`, err: unknown, by: keepNews, after: retries},
+	{message: `cannot determine whether a VPA controls the pod; it is admitted unchanged`, err: unknown, by: keepNews},
 	// What is wrong with the rules on purpose.
-	{message: `RuleOverlay rejected`, by: []kind{overlayInvalid}, after: retries},
-	{message: `the changed rules cannot be used; the last good ones stay in force`, err: `marginFraction`, by: []kind{rulesBroken}, after: retries},
+	{message: `RuleOverlay rejected`, by: []kind{overlayInvalid}},
+	{message: `the changed rules cannot be used; the last good ones stay in force`, err: `marginFraction`, by: []kind{rulesBroken}},
 }
 
 // finding is an error that nothing explains, with how often it came.
 type finding struct {
-	Component string `json:"component"`
-	Message   string `json:"message"`
-	Error     string `json:"error,omitempty"`
-	Count     int    `json:"count"`
-	First     string `json:"first"` // time of day, or the log
+	component, message, err string
+	count                   int
+	first                   string // time of day, or the log
+}
+
+// String is the finding in the report.
+func (f finding) String() string {
+	return fmt.Sprintf("%s, %d times since %s: %s: %s", f.component, f.count, f.first, f.message, f.err)
 }
 
 // logged is an error that a component logged.
@@ -96,14 +99,13 @@ func (e *errorLog) heard(c *component, line harness.LogLine) {
 	e.list = append(e.list, logged{time.Now(), c.name, line.Text("msg"), line.Text("error")})
 }
 
-// result are the errors that nothing explains, and how many were explained of each component.
-func (e *errorLog) result() (unexplained []finding, explained map[string]int) {
+// result are the errors that nothing explains, and how many were explained.
+func (e *errorLog) result() (unexplained []finding, explained int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	explained = map[string]int{}
 	for _, one := range e.list {
 		if e.explain(one) {
-			explained[one.component]++
+			explained++
 		} else {
 			unexplained = add(unexplained, one)
 		}
@@ -113,7 +115,7 @@ func (e *errorLog) result() (unexplained []finding, explained map[string]int) {
 
 func (e *errorLog) explain(one logged) bool {
 	return slices.ContainsFunc(explanations, func(x explanation) bool {
-		return e.faults.during(x.by, one.component, one.at, x.after) && x.matches(one.message, one.text)
+		return e.faults.during(x.by, one.component, one.at, retries) && x.matches(one.message, one.text)
 	})
 }
 
@@ -123,12 +125,12 @@ var changing = regexp.MustCompile(`"[^"]*"|[a-z0-9-]*\d[a-z0-9.:-]*`)
 // add counts an error with those that differ in names only.
 func add(list []finding, one logged) []finding {
 	same := func(f finding) bool {
-		return f.Component == one.component && f.Message == one.message &&
-			changing.ReplaceAllString(f.Error, "…") == changing.ReplaceAllString(one.text, "…")
+		return f.component == one.component && f.message == one.message &&
+			changing.ReplaceAllString(f.err, "…") == changing.ReplaceAllString(one.text, "…")
 	}
 	if i := slices.IndexFunc(list, same); i >= 0 {
-		list[i].Count++
+		list[i].count++
 		return list
 	}
-	return append(list, finding{Component: one.component, Message: one.message, Error: one.text, Count: 1, First: one.at.Format(time.TimeOnly)})
+	return append(list, finding{one.component, one.message, one.text, 1, one.at.Format(time.TimeOnly)})
 }

@@ -38,7 +38,7 @@ func TestAnErrorIsExplainedOnlyByAFaultOfItsComponent(t *testing.T) {
 	log.faults.begin(outage, admission)()
 	require.Zero(t, logErrors(log, admission, lease), "it was just wrong")
 	_, explained := log.result()
-	require.Equal(t, map[string]int{admission: 1}, explained)
+	require.Equal(t, 1, explained)
 
 	log.faults.list[0].from, log.faults.list[0].to = time.Now().Add(-time.Hour), time.Now().Add(-retries-time.Second)
 	require.Equal(t, 1, logErrors(log, admission, lease), "it was wrong long ago")
@@ -57,7 +57,7 @@ func TestErrorsThatDifferInNamesAreCountedTogether(t *testing.T) {
 	log := newErrorLog(&faultLog{})
 	require.Equal(t, 1, logErrors(log, recommender, harness.LogLine{"msg": "m", "error": `pod soak-1/w3-17 of "a" failed`}, harness.LogLine{"msg": "m", "error": `pod soak-2/w5-18 of "b" failed`}))
 	found, _ := log.result()
-	require.Equal(t, 2, found[0].Count)
+	require.Equal(t, 2, found[0].count)
 }
 
 func TestInformationIsNoError(t *testing.T) {
@@ -65,7 +65,7 @@ func TestInformationIsNoError(t *testing.T) {
 	log.heard(&component{name: updater}, harness.LogLine{"level": "info", "msg": "resize refused or unanswered"})
 	found, explained := log.result()
 	require.Empty(t, found)
-	require.Empty(t, explained)
+	require.Zero(t, explained)
 }
 
 func TestExplanationsAreRegularExpressionsWithAFault(t *testing.T) {
@@ -75,7 +75,6 @@ func TestExplanationsAreRegularExpressionsWithAFault(t *testing.T) {
 		_, err = regexp.Compile(e.err)
 		require.NoError(t, err)
 		require.NotEmpty(t, e.by, e.message)
-		require.Positive(t, e.after, e.message)
 		require.False(t, e.message == ".*" && e.err == "", "everything would be explained")
 	}
 }

@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// kind names a fault.
-type kind string
-
 // fault is something that goes wrong for a while.
 type fault struct {
 	kind     kind
@@ -23,23 +20,20 @@ type faultLog struct {
 }
 
 // begin takes note of a fault until end is called.
-func (l *faultLog) begin(what kind, on string) (end func()) {
-	one := &fault{kind: what, on: on, from: time.Now(), to: never}
-	l.mu.Lock()
-	l.list = append(l.list, one)
-	l.mu.Unlock()
+func (l *faultLog) begin(kind kind, on string) (end func()) {
+	added := l.add(fault{kind: kind, on: on, from: time.Now(), to: never})
 	return sync.OnceFunc(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		one.to = time.Now()
+		added.to = time.Now()
 	})
 }
 
-// add takes note of a fault that is over.
-func (l *faultLog) add(what kind, from, to time.Time) {
+func (l *faultLog) add(f fault) *fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.list = append(l.list, &fault{kind: what, from: from, to: to})
+	l.list = append(l.list, &f)
+	return &f
 }
 
 var never = time.Unix(1<<40, 0)
@@ -53,13 +47,13 @@ func (l *faultLog) during(kinds []kind, on string, at time.Time, after time.Dura
 	})
 }
 
-// counts are how often each kind occurred, in the order of kinds.
-func (l *faultLog) counts() map[kind]int {
+// counts are how often each kind occurred.
+func (l *faultLog) counts() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := map[kind]int{}
+	out := map[string]int{}
 	for _, f := range l.list {
-		out[f.kind]++
+		out[string(f.kind)]++
 	}
 	return out
 }

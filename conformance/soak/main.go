@@ -2,14 +2,12 @@
 // misbehaves, while everything around them changes, and checks that they stay small, break no budget, log no error that a fault
 // does not explain, and that each VPA has what it should have in the end.
 //
-// faults.go says what goes wrong, churn.go what changes, explained.go which errors a fault explains. Package watcher judges what
-// the components did, package flat whether they grow. All that is random follows from a seed.
+// faults.go says what goes wrong, churn.go what changes, explained.go which errors a fault explains, growth.go how much a component
+// may grow. Package watcher judges what the updater did. All that is random follows from a seed.
 package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -29,7 +27,6 @@ type options struct {
 	duration time.Duration
 	scale    int
 	seed     uint64
-	output   string
 }
 
 func main() {
@@ -38,7 +35,6 @@ func main() {
 	flag.DurationVar(&o.duration, "duration", 20*time.Minute, "how long to soak, at least 2m; starting and settling come on top")
 	flag.IntVar(&o.scale, "scale", 50, "number of workloads, each with a VPA; 50 suit two cores")
 	flag.Uint64Var(&o.seed, "seed", 0, "seed of all that is random; 0 = a new one, which is printed")
-	flag.StringVar(&o.output, "o", "text", "form of the report on standard output: text or json")
 	flag.Parse()
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1_000_000)
@@ -49,27 +45,28 @@ func main() {
 	defer stop()
 	report, err := run(ctx, o)
 	if report != nil {
-		err = errors.Join(err, report.print(o.output))
+		report.write(os.Stdout)
 	}
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(2)
-	case !report.Pass:
+	case !report.pass():
 		os.Exit(1)
 	}
-}
-
-func (r *report) print(form string) error {
-	if form == "json" {
-		encoder := json.NewEncoder(os.Stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	}
-	return r.write(os.Stdout)
 }
 
 // say prints to standard error how far the soak is.
 func say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
+
+// pause waits, and returns false if the context ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }

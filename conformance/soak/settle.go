@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -43,19 +42,22 @@ func (s *soak) settle(ctx context.Context, churn *churn) (late []string, err err
 // missing lists what is not as it should be.
 func (s *soak) missing(ctx context.Context, churn *churn) (out []string) {
 	for _, c := range s.components {
-		if err := c.ready(ctx); err != nil {
-			out = append(out, err.Error())
-		} else if m, err := scrape(ctx, c.address); err == nil && m["celvpa_webhook_reachable"] != nil && m.value("celvpa_webhook_reachable") != 1 {
+		metrics, err := c.metrics(ctx)
+		reachable, found := metrics["celvpa_webhook_reachable"]
+		err = errors.Join(err, c.ready(ctx))
+		switch {
+		case err != nil:
+			out = append(out, fmt.Sprintf("%s is not ready: %s", c.name, err))
+		case found && reachable != 1:
 			out = append(out, c.name+": the webhook is not reachable")
+		case metrics["celvpa_rule_errors_total"] > 0:
+			out = append(out, fmt.Sprintf("%s: rules failed %.0f times", c.name, metrics["celvpa_rule_errors_total"]))
 		}
 	}
 	for _, w := range churn.slots {
 		if text := s.lacks(ctx, w); text != "" {
 			out = append(out, fmt.Sprintf("VPA %s/%s: %s", w.namespace, w.name, text))
 		}
-	}
-	if text := s.orphanLacks(ctx); text != "" {
-		out = append(out, text)
 	}
 	return out
 }
@@ -90,21 +92,6 @@ func (s *soak) lacks(ctx context.Context, w *workload) string {
 	return ""
 }
 
-// orphanLacks says what the VPA without a target should say and does not.
-func (s *soak) orphanLacks(ctx context.Context) string {
-	var v vpav1.VerticalPodAutoscaler
-	err := s.cluster.Get(ctx, client.ObjectKey{Namespace: namespaces[0], Name: "no-target"}, &v)
-	switch is := conditions(&v); {
-	case apierrors.IsNotFound(err), err != nil:
-		return fmt.Sprintf("VPA no-target: %s", err)
-	case is[vpav1.ConfigUnsupported].Status != corev1.ConditionTrue:
-		return fmt.Sprintf("VPA no-target: condition ConfigUnsupported is %q, although its target does not exist", is[vpav1.ConfigUnsupported].Status)
-	case is[vpav1.RecommendationProvided].Status == corev1.ConditionTrue:
-		return "VPA no-target: it has a recommendation, although its target does not exist"
-	}
-	return ""
-}
-
 func conditions(v *vpav1.VerticalPodAutoscaler) map[vpav1.VerticalPodAutoscalerConditionType]vpav1.VerticalPodAutoscalerCondition {
 	out := map[vpav1.VerticalPodAutoscalerConditionType]vpav1.VerticalPodAutoscalerCondition{}
 	for _, one := range v.Status.Conditions {
@@ -113,37 +100,21 @@ func conditions(v *vpav1.VerticalPodAutoscaler) map[vpav1.VerticalPodAutoscalerC
 	return out
 }
 
-// crashes lists what the runtime says in the components' logs of a panic, a race or a deadlock.
+// ofRuntime is how Go's runtime begins what it says of a panic, a race or a deadlock.
+var ofRuntime = regexp.MustCompile(`(?m)^(panic:|fatal error:|goroutine \d+ |WARNING: DATA RACE|runtime:|SIG[A-Z]+:|unexpected fault).*$`)
+
+// crashes lists what the runtime says in the components' logs.
 func (s *soak) crashes() (out []finding, err error) {
 	for _, c := range s.components {
 		for _, file := range c.logs {
-			lines, err := crash(file)
+			log, err := os.ReadFile(file)
 			if err != nil {
 				return nil, err
 			}
-			if len(lines) > 0 {
-				out = append(out, finding{Component: c.name, Message: "crash", Error: lines[0], Count: len(lines), First: filepath.Base(file)})
+			if lines := ofRuntime.FindAllString(string(log), -1); len(lines) > 0 {
+				out = append(out, finding{c.name, "crash", lines[0], len(lines), filepath.Base(file)})
 			}
 		}
 	}
 	return out, nil
-}
-
-// ofRuntime is how Go's runtime begins what it says.
-var ofRuntime = regexp.MustCompile(`^(panic:|fatal error:|goroutine \d+ |WARNING: DATA RACE|runtime:|SIG[A-Z]+:|unexpected fault)`)
-
-func crash(file string) (out []string, err error) {
-	log, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	lines := bufio.NewScanner(log)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if ofRuntime.MatchString(lines.Text()) {
-			out = append(out, lines.Text())
-		}
-	}
-	return out, lines.Err()
 }

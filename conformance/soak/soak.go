@@ -28,7 +28,6 @@ type soak struct {
 	components []*component
 	faults     *faultLog
 	errors     *errorLog
-	printed    int // kinds of errors that were printed
 	usage      *usage
 	watch      *watch
 
@@ -129,11 +128,13 @@ func (s *soak) soak(ctx context.Context, program string) (_ *report, err error) 
 	if err != nil {
 		return nil, err
 	}
-	r := s.report(started, churn, late)
 	stopComponents()
 	group.Wait()
 	s.cancel()
-	return r, errors.Join(s.group.Wait(), s.finish(r))
+	if err := s.group.Wait(); err != nil {
+		return nil, err
+	}
+	return s.report(started, churn, late)
 }
 
 // stopped is the error of a run that did not come to its end; the group has that of what failed.
@@ -177,27 +178,27 @@ func (s *soak) prepareComponents(ctx context.Context, program, rules string) err
 	if err := os.Setenv("NAMESPACE", system); err != nil { // as the manifests do
 		return err
 	}
-	for i, one := range componentArgs {
+	for i, args := range componentArgs {
 		proxy, err := faults.Start(s.cluster.Config, s.options.seed+uint64(i))
 		if err != nil {
 			return err
 		}
-		c := &component{name: one.name, program: program, folder: s.folder, proxy: proxy, heard: s.errors.heard}
+		c := &component{name: args.name, program: program, folder: s.folder, proxy: proxy, heard: s.errors.heard}
 		s.components = append(s.components, c)
-		secret, err := token(ctx, s.cluster, one.name, s.options.duration)
+		secret, err := token(ctx, s.cluster, args.name, s.options.duration)
 		if err != nil {
 			return err
 		}
-		kubeconfig := filepath.Join(s.folder, one.name+".kubeconfig")
+		kubeconfig := filepath.Join(s.folder, args.name+".kubeconfig")
 		if err := proxy.WriteKubeconfig(kubeconfig, secret); err != nil {
 			return err
 		}
-		c.args = append([]string{one.name, "--kubeconfig=" + kubeconfig, "--rules-dir=" + rules}, append(commonArgs, one.args...)...)
+		c.args = append([]string{args.name, "--kubeconfig=" + kubeconfig, "--rules-dir=" + rules}, append(commonArgs, args.args...)...)
 		var webhook []string
 		if webhook, c.address, err = harness.LocalWebhookArgs("127.0.0.1"); err != nil {
 			return err
 		}
-		if one.name != admission {
+		if args.name != admission {
 			webhook = []string{"--address=" + c.address}
 		}
 		c.args = append(c.args, webhook...)
@@ -228,7 +229,6 @@ func (s *soak) disturb(ctx context.Context, churn *churn, started time.Time) {
 	defer cancel()
 	var group sync.WaitGroup
 	plague := &plague{soak: s, random: rand.New(rand.NewPCG(s.options.seed, 2)), started: started}
-	defer s.faults.begin(objectsChange, "")()
 	group.Go(func() { s.fail(churn.run(ctx)) })
 	group.Go(func() { plague.probe(ctx) })
 	group.Go(func() { s.fail(plague.run(ctx, whole)) })

@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,19 +19,7 @@ import (
 // usage is what pods use: each workload has a level of its own, which moves up and down in some minutes and which the churn shifts.
 type usage struct {
 	pods   client.Reader
-	frozen atomic.Int64 // Unix time at which samples stand still; 0 = they do not
-	absurd atomic.Bool
 	shifts sync.Map // workload → factor, float64
-}
-
-func (u *usage) freeze() (end func()) {
-	u.frozen.Store(time.Now().Unix())
-	return func() { u.frozen.Store(0) }
-}
-
-func (u *usage) exaggerate() (end func()) {
-	u.absurd.Store(true)
-	return func() { u.absurd.Store(false) }
 }
 
 // of is the usage of the pods that run.
@@ -42,9 +29,6 @@ func (u *usage) of(namespace string) (out []metricsv1beta1.PodMetrics) {
 		return nil // the cache has not started
 	}
 	now := time.Now()
-	if at := u.frozen.Load(); at != 0 {
-		now = time.Unix(at, 0)
-	}
 	for i := range list.Items {
 		pod := &list.Items[i]
 		if pod.Status.Phase != corev1.PodRunning || pod.CreationTimestamp.After(now) {
@@ -68,9 +52,6 @@ func (u *usage) used(pod *corev1.Pod, container string, now time.Time) corev1.Re
 	level := 1 + 0.6*math.Sin(2*math.Pi*(float64(now.Unix()%3600)/period+n/1000))
 	if shift, ok := u.shifts.Load(pod.Namespace + "/" + pod.Labels[watcher.App]); ok {
 		level *= shift.(float64)
-	}
-	if u.absurd.Load() {
-		level *= 1e9
 	}
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(level*(20+n/4)), resource.DecimalSI),

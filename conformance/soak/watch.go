@@ -18,20 +18,18 @@ type watch struct {
 	audit  *harness.AuditTail
 	faults *faultLog
 
-	mu               sync.Mutex
-	waiting          []watcher.Act // acts that are not judged yet
-	admittedUntil    time.Time
-	evictions, tried int
-	resizes          int
-	refused          map[int]int // by HTTP code
-	forbidden        []string    // requests that the shipped roles do not allow
-	wrong            []string
+	mu                 sync.Mutex
+	waiting            []watcher.Act // acts that are not judged yet
+	evictions, resizes int
+	refused            int
+	forbidden          []string // requests that the shipped roles do not allow
+	wrong              []string
 }
 
 func newWatch(history *watcher.History, faults *faultLog, audit *harness.AuditTail) *watch {
 	known := func(at time.Time) time.Time { return faults.known(updater, at) }
 	return &watch{judge: &watcher.Judge{History: history, Rules: watcher.Rules{MinReplicas: 2, Tolerance: 0.5}, Known: known},
-		audit: audit, faults: faults, refused: map[int]int{}, admittedUntil: time.Now()}
+		audit: audit, faults: faults}
 }
 
 // settled is how long after an act the watches have shown what it led to.
@@ -50,8 +48,6 @@ func (w *watch) look(now time.Time) error {
 		w.record(w.judge.Judge(w.waiting[0]))
 		w.waiting = w.waiting[1:]
 	}
-	w.judge.Updated(w.admittedUntil, until, func(at time.Time, name types.NamespacedName) { w.record(w.judge.Admitted(at, name)) })
-	w.admittedUntil = until
 	return nil
 }
 
@@ -79,10 +75,9 @@ func (w *watch) note(event harness.AuditEvent) {
 	if o.Resource != "pods" || o.Subresource != "eviction" && !act.Resize || strings.Contains(event.RequestURI, "dryRun=") {
 		return
 	}
-	w.tried++
 	switch code := event.ResponseStatus.Code; {
 	case code >= 300:
-		w.refused[code]++
+		w.refused++
 		return
 	case act.Resize:
 		w.resizes++

@@ -17,8 +17,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// namespaces are those in which everything happens. Pods with resources at pod level are in the first one only, and LimitRanges in
-// the others: the webhook refuses the one beside the other (AEP-7571).
+// namespaces are those in which everything happens. Pods with resources at pod level are in the first one only.
 var namespaces = []string{"soak-1", "soak-2", "soak-3", "soak-4"}
 
 // workload is a Deployment and its VPA as they should be.
@@ -71,9 +70,6 @@ func (w *workload) randomSpec(random *rand.Rand) vpav1.VerticalPodAutoscalerSpec
 		policy.OOMBumpUpRatio = ptr.To(*resource.NewMilliQuantity(1500, resource.DecimalSI))
 		policy.MemoryAggregationIntervalSeconds = ptr.To(int32(60))
 	case 2:
-		if w.namespace != namespaces[0] {
-			break // a LimitRange's max does not cap a boost, and pods beyond it are refused
-		}
 		spec.StartupBoost = &vpav1.StartupBoost{CPU: &vpav1.StartupBoostResource{Type: "Factor", Factor: ptr.To(int32(2)), DurationSeconds: ptr.To(int32(5 + random.IntN(20)))}}
 	}
 	spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{policy}}
@@ -108,14 +104,6 @@ func (w *workload) deployment() *appsv1.Deployment {
 func (w *workload) pdb() *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{ObjectMeta: w.meta(), Spec: policyv1.PodDisruptionBudgetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{watcher.App: w.name}}, MinAvailable: ptr.To(intstr.FromInt32(max(0, w.replicas-1)))}}
-}
-
-// limitRange bounds the containers of a namespace, so that pods as their templates have them fit.
-func limitRange(random *rand.Rand, namespace string) *corev1.LimitRange {
-	limits := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer,
-		Min: list([]int64{5, 40}[random.IntN(2)], []int64{8, 60}[random.IntN(2)]),
-		Max: list([]int64{500, 4000}[random.IntN(2)], []int64{600, 8192}[random.IntN(2)])}
-	return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{limits}}}
 }
 
 // list is an amount of CPU in millicores and one of memory in MiB.

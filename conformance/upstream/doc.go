@@ -5,7 +5,5 @@
 // workloads. Tables in the tests list the deliberate differences with reasons;
 // docs/upstream-differences.md lists them for users.
 //
-// If CELVPA_TRACES names a folder with recorded usage, that is compared, too.
-//
 // It is a module of its own, with tests only, so that celvpa does not depend on upstream.
 package upstream

@@ -1,5 +1,12 @@
 package upstream
 
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"testing"
+)
+
 // shrink removes from a case whatever is not needed to keep a property.
 func shrink(c testCase, shows func(testCase) bool) testCase {
 	if !shows(c) {
@@ -50,4 +57,87 @@ func shrink(c testCase, shows func(testCase) bool) testCase {
 		}
 	}
 	return c
+}
+
+// shorten removes from a story whatever is not needed to keep a property.
+func shorten(s story, shows func(story) bool) story {
+	if !shows(s) {
+		return s
+	}
+	tries := 1500 // a story that is not the shortest is better than none
+	try := func(change func(*story)) bool {
+		if tries--; tries < 0 {
+			return false
+		}
+		candidate := s
+		candidate.Events, candidate.Flags = slices.Clone(s.Events), maps.Clone(s.Flags)
+		change(&candidate)
+		if !shows(candidate) {
+			return false
+		}
+		s = candidate
+		return true
+	}
+	for size := len(s.Events) / 2; size > 0 && tries > 0; {
+		smaller := false
+		for i := 0; i < len(s.Events); {
+			end := min(i+size, len(s.Events))
+			if try(func(x *story) { x.Events = slices.Delete(x.Events, i, end) }) {
+				smaller = true
+			} else {
+				i = end
+			}
+		}
+		if size > 1 || !smaller {
+			size /= 2
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Flags)) {
+		try(func(x *story) { delete(x.Flags, name) })
+	}
+	for i := range s.Events {
+		try(func(x *story) { x.Events[i].Policies = nil })
+		try(func(x *story) { x.Events[i].Whole = nil })
+		try(func(x *story) { x.Events[i].Later = 0 })
+		try(func(x *story) { x.Events[i].Init = nil })
+	}
+	return s
+}
+
+// reported is how many kinds of mismatch are shrunk and printed; of the others only the first line
+// is.
+const reported = 25
+
+// mismatches collects the cases with an unexplained difference, by what is wrong.
+type mismatches map[string]*kindOfMismatch
+
+type kindOfMismatch struct {
+	signature string
+	first     testCase
+	seed      uint64 // of the first
+	count     int
+}
+
+// add records what is wrong with a case.
+func (m mismatches) add(signature string, c testCase, seed uint64) {
+	if m[signature] == nil {
+		m[signature] = &kindOfMismatch{signature: signature, first: c, seed: seed}
+	}
+	m[signature].count++
+}
+
+// report fails the test with all kinds of mismatch, the most frequent first, and explains a few in
+// full.
+func (m mismatches) report(t *testing.T, explain func(first testCase, signature string) string) {
+	t.Helper()
+	sorted := slices.SortedFunc(maps.Values(m), func(a, b *kindOfMismatch) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.signature, b.signature))
+	})
+	for i, one := range sorted {
+		if i < reported {
+			t.Errorf("%d times, first with seed %d: %s", one.count, one.seed, explain(one.first, one.signature))
+		} else {
+			t.Errorf("%d times: %s", one.count, one.signature)
+		}
+	}
 }

@@ -1,5 +1,5 @@
 // Package poddefaults fills in the resources of pods and LimitRanges as API servers of Kubernetes
-// 1.37 do, for commands that have manifests and no cluster. A test on the lab compares the two.
+// 1.37 do, for commands that have manifests and no cluster. conformance/lab/judge compares the two.
 package poddefaults
 
 import (

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/bench/standin"
@@ -31,22 +32,11 @@ const (
 
 // The kinds that components watch.
 var (
-	pods        = standin.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Plural: "pods", Protobuf: true}
-	deployments = standin.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Plural: "deployments", Protobuf: true}
-	replicaSets = standin.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), Plural: "replicasets", Protobuf: true}
+	pods        = standin.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Plural: "pods"}
+	deployments = standin.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Plural: "deployments"}
+	replicaSets = standin.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), Plural: "replicasets"}
 	reviews     = standin.Kind{GroupVersionKind: authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), Plural: "selfsubjectaccessreviews", Global: true}
 	vpas        = standin.Kind{GroupVersionKind: vpav1.GroupVersion.WithKind("VerticalPodAutoscaler"), Plural: "verticalpodautoscalers"}
-)
-
-// Past is what a cluster knows of its workloads in the beginning.
-type Past int
-
-// A cluster may be new, its VPAs may have recommendations, and also checkpoints of eight days for each
-// container.
-const (
-	New Past = iota
-	Recommended
-	Remembered
 )
 
 // Crowd is the cluster.
@@ -57,7 +47,6 @@ type Crowd struct {
 	now       time.Time // in the cluster
 	minutes   int       // that have passed
 	workloads []*workload
-	past      Past
 	made      int // workloads
 	templates [variants]template
 }
@@ -76,8 +65,9 @@ func (w *workload) key() client.ObjectKey {
 
 func (w *workload) variant() int { return w.number % variants }
 
-// Make makes a cluster with so many workloads, at a time of its own.
-func Make(count int, at time.Time, past Past) (*Crowd, error) {
+// Make makes a cluster with so many workloads, at a time of its own, and with checkpoints of eight days for
+// each container if asked for.
+func Make(count int, at time.Time, checkpoints bool) (*Crowd, error) {
 	kinds := []standin.Kind{pods, deployments, replicaSets, vpas, reviews}
 	for group, others := range map[string]map[string]string{
 		"apps":  {"DaemonSet": "daemonsets", "StatefulSet": "statefulsets"},
@@ -85,20 +75,15 @@ func Make(count int, at time.Time, past Past) (*Crowd, error) {
 		"":      {"ReplicationController": "replicationcontrollers", "LimitRange": "limitranges", "Event": "events"},
 	} {
 		for kind, plural := range others {
-			k := standin.Kind{Plural: plural, Protobuf: true}
-			k.Group, k.Version, k.Kind = group, "v1", kind
-			kinds = append(kinds, k)
+			kinds = append(kinds, standin.Kind{Plural: plural, GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}})
 		}
 	}
-	c := &Crowd{Store: standin.NewStore(kinds...), Checkpoints: standin.NewCheckpoints(), now: at, past: past}
+	c := &Crowd{Store: standin.NewStore(kinds...), Checkpoints: standin.NewCheckpoints(), now: at}
 	for i := range c.templates {
 		c.templates[i] = newTemplate()
 	}
 	var histories [variants][]byte
 	for i := range histories {
-		if past < Remembered {
-			break
-		}
 		text, err := json.Marshal(harness.Days(8, leastCPU(i), leastMemory(i)))
 		if err != nil {
 			return nil, err
@@ -108,7 +93,7 @@ func Make(count int, at time.Time, past Past) (*Crowd, error) {
 	for range count {
 		w := c.create(at.Add(-30 * 24 * time.Hour))
 		for container := range ContainersOfPod {
-			if past == Remembered {
+			if checkpoints {
 				c.Checkpoints.Put(w.key(), containerName(container), histories[w.variant()])
 			}
 		}
@@ -137,8 +122,8 @@ func (c *Crowd) Minute() {
 	count := max(len(c.workloads)/churned, 1)
 	first := c.minutes * count
 	for i := range count {
-		at := (first + i) % len(c.workloads)
-		w := c.workloads[at]
+		slot := (first + i) % len(c.workloads)
+		w := c.workloads[slot]
 		switch i % 4 {
 		case 0, 1: // a roll-out
 			w.roll(c, c.now)
@@ -148,15 +133,14 @@ func (c *Crowd) Minute() {
 		case 3: // it goes, and another comes
 			c.remove(w)
 			last := len(c.workloads) - 1
-			c.workloads[at], c.workloads = c.workloads[last], c.workloads[:last]
+			c.workloads[slot], c.workloads = c.workloads[last], c.workloads[:last]
 			c.create(c.now)
 		}
 	}
 }
 
-// Workloads and Pods are how many there are.
-func (c *Crowd) Workloads() int { return c.Len(vpas.Plural) }
-func (c *Crowd) Pods() int      { return c.Len(pods.Plural) }
+// Pods is how many there are.
+func (c *Crowd) Pods() int { return c.Len(pods.Plural) }
 
 // replacePods deletes all pods of a workload and starts others.
 func (c *Crowd) replacePods(w *workload) {

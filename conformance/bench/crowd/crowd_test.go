@@ -12,7 +12,7 @@ import (
 
 func TestAMinuteChangesOnePercentAndNothingGrows(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	c, err := Make(800, at, Recommended)
+	c, err := Make(800, at, false)
 	require.NoError(t, err)
 	names := func(plural string) (out []string) {
 		list, _ := c.List(plural)
@@ -39,7 +39,7 @@ func TestAMinuteChangesOnePercentAndNothingGrows(t *testing.T) {
 	for range 50 {
 		c.Minute()
 	}
-	require.Equal(t, 800, c.Workloads())
+	require.Equal(t, 800, c.Len("verticalpodautoscalers"))
 	require.Equal(t, 800*PodsOfWorkload, c.Pods())
 	require.LessOrEqual(t, c.Len("replicasets"), 2*800)
 	require.Equal(t, at.Add(52*time.Minute), c.now)

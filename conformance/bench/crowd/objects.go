@@ -171,8 +171,7 @@ func (c *Crowd) end(pod *corev1.Pod) {
 	c.Delete(pods.Plural, last)
 }
 
-// vpa is the VerticalPodAutoscaler of a workload, with a recommendation that its pods have unless the
-// cluster is new.
+// vpa is the VerticalPodAutoscaler of a workload, with a recommendation that its pods have.
 func (c *Crowd) vpa(w *workload, at time.Time) *vpav1.VerticalPodAutoscaler {
 	key := w.key()
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: w.meta(key.Name, "VPA", at)}
@@ -183,9 +182,6 @@ func (c *Crowd) vpa(w *workload, at time.Time) *vpav1.VerticalPodAutoscaler {
 		ResourcePolicy: &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{
 			{ContainerName: "*", MinAllowed: amounts(10, 32<<20), MaxAllowed: amounts(8000, 16<<30)},
 		}},
-	}
-	if c.past == New {
-		return v
 	}
 	v.Status.Conditions = []vpav1.VerticalPodAutoscalerCondition{{Type: vpav1.RecommendationProvided, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
 	v.Status.Recommendation = &vpav1.RecommendedPodResources{}

@@ -44,41 +44,30 @@ func (c *Checkpoints) Put(vpa client.ObjectKey, container string, status []byte)
 	c.all[client.ObjectKey{Namespace: vpa.Namespace, Name: vpa.Name + "-" + container}] = &checkpoint{vpa.Name, container, status}
 }
 
-// Len is how many there are.
-func (c *Checkpoints) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.all)
-}
-
 func (c *checkpoint) text(key client.ObjectKey) string {
 	return fmt.Sprintf(`{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscalerCheckpoint","metadata":{"namespace":%q,"name":%q},"spec":{"vpaObjectName":%q,"containerName":%q},"status":%s}`,
 		key.Namespace, key.Name, c.vpa, c.container, c.status)
 }
 
 // serve answers the requests of recommenders: lists in pages, and writes of one checkpoint.
-func (c *Checkpoints) serve(w http.ResponseWriter, r *http.Request, path string, writes *Load) {
+func (c *Checkpoints) serve(w http.ResponseWriter, r *http.Request, path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch r.Method {
 	case http.MethodGet:
 		c.list(w, r)
 	case http.MethodDelete:
-		writes.time(func() {
-			c.mu.Lock()
-			delete(c.all, named(path))
-			c.mu.Unlock()
-			answer(w, map[string]string{"apiVersion": "v1", "kind": "Status", "status": "Success"})
-		})
+		delete(c.all, named(path))
+		answer(w, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
 	case http.MethodPatch:
-		writes.time(func() { c.patch(w, r, path) })
+		c.patch(w, r, path)
 	case http.MethodPost:
-		writes.time(func() { c.create(w, r) })
+		c.create(w, r)
 	}
 }
 
 // list answers one page.
 func (c *Checkpoints) list(w http.ResponseWriter, r *http.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	if from == 0 {
@@ -96,8 +85,8 @@ func (c *Checkpoints) list(w http.ResponseWriter, r *http.Request) {
 	}
 	var items []string
 	for _, key := range c.pages[from:to] {
-		if one := c.all[key]; one != nil {
-			items = append(items, one.text(key))
+		if found := c.all[key]; found != nil {
+			items = append(items, found.text(key))
 		}
 	}
 	w.Header().Set("Content-Type", asJSON)
@@ -111,21 +100,19 @@ func (c *Checkpoints) patch(w http.ResponseWriter, r *http.Request, path string)
 		refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	key := named(path)
-	one := c.all[key]
-	if one == nil {
+	found := c.all[key]
+	if found == nil {
 		missing(w, path)
 		return
 	}
-	one = &checkpoint{one.vpa, one.container, status}
-	c.all[key] = one
+	found = &checkpoint{found.vpa, found.container, status}
+	c.all[key] = found
 	if metadataOnly(w, r, &metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: "1"}) {
 		return
 	}
 	w.Header().Set("Content-Type", asJSON)
-	_, _ = io.WriteString(w, one.text(key))
+	_, _ = io.WriteString(w, found.text(key))
 }
 
 func (c *Checkpoints) create(w http.ResponseWriter, r *http.Request) {
@@ -139,11 +126,9 @@ func (c *Checkpoints) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := client.ObjectKey{Namespace: object.Metadata.Namespace, Name: object.Metadata.Name}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	one := &checkpoint{object.Spec.VPAObjectName, object.Spec.ContainerName, object.Status}
-	c.all[key] = one
+	created := &checkpoint{object.Spec.VPAObjectName, object.Spec.ContainerName, object.Status}
+	c.all[key] = created
 	w.Header().Set("Content-Type", asJSON)
 	w.WriteHeader(http.StatusCreated)
-	_, _ = io.WriteString(w, one.text(key))
+	_, _ = io.WriteString(w, created.text(key))
 }

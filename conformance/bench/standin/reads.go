@@ -28,7 +28,8 @@ type encoder struct {
 }
 
 func encoderFor(r *http.Request, of *objects) encoder {
-	return encoder{of.Kind, of.Protobuf && strings.Contains(r.Header.Get("Accept"), asProtobuf)}
+	builtIn := clientgoscheme.Scheme.Recognizes(of.GroupVersionKind)
+	return encoder{of.Kind, builtIn && strings.Contains(r.Header.Get("Accept"), asProtobuf)}
 }
 
 func (e encoder) contentType() string {
@@ -63,12 +64,9 @@ func (e encoder) frame(how watch.EventType, object []byte) ([]byte, error) {
 }
 
 // list answers with all objects at once. Informers stream them instead, unless they may not.
-func (s *Server) list(w http.ResponseWriter, r *http.Request, of *objects) {
+func (s *Server) list(w http.ResponseWriter, of *objects) {
 	all, at := s.List(of.Plural)
-	e := encoderFor(r, of)
-	if e.compact { // only who has no informer asks, and takes both
-		e.compact = false
-	}
+	e := encoder{Kind: of.Kind} // who has no informer takes JSON, too
 	w.Header().Set("Content-Type", asJSON)
 	fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":%q},"items":[`, of.GroupVersion().String(), of.Kind.Kind+"List", at)
 	for i, one := range all {

@@ -1,3 +1,10 @@
+// Package standin serves from memory what celvpa's components ask of an API server: discovery,
+// lists and watches as client-go's informers want them, metrics.k8s.io, statuses of
+// VerticalPodAutoscalers, and checkpoints. It serves clusters of Kubernetes' limits to components that
+// run as they are, on a machine that could not hold such a cluster's etcd.
+//
+// It checks nothing: no schema, no permission, no precondition. What depends on that is tested on a
+// lab.
 package standin
 
 import (
@@ -5,8 +12,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -18,25 +23,6 @@ type Server struct {
 	Checkpoints *Checkpoints
 	// Usage is the answer to a list of metrics.k8s.io as protobuf; nil = it has no such API.
 	Usage func() []byte
-
-	Writes Load // statuses and checkpoints that were written
-	Usages Load // lists of usage that were answered
-}
-
-// Load counts requests.
-type Load struct {
-	count, nanoseconds atomic.Int64
-}
-
-// Count is how many requests there were, and Seconds how long they took here.
-func (l *Load) Count() int64     { return l.count.Load() }
-func (l *Load) Seconds() float64 { return float64(l.nanoseconds.Load()) / float64(time.Second) }
-
-func (l *Load) time(f func()) {
-	begin := time.Now()
-	f()
-	l.nanoseconds.Add(int64(time.Since(begin)))
-	l.count.Add(1)
 }
 
 const usagePath = "apis/metrics.k8s.io/v1beta1"
@@ -52,14 +38,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "apis":
 		answer(w, s.groups())
 	case path == usagePath+"/pods" && s.Usage != nil:
-		s.Usages.time(func() {
-			w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf")
-			_, _ = w.Write(s.Usage()) // fails for readers that have gone
-		})
+		w.Header().Set("Content-Type", asProtobuf)
+		_, _ = w.Write(s.Usage()) // fails for readers that have gone
 	case strings.HasPrefix(path, checkpointGroup+"/") && strings.Contains(path, checkpointPlural):
-		s.Checkpoints.serve(w, r, path, &s.Writes)
+		s.Checkpoints.serve(w, r, path)
 	case r.Method == http.MethodPatch && strings.HasSuffix(path, "/status"):
-		s.Writes.time(func() { s.patchStatus(w, r, path) })
+		s.patchStatus(w, r, path)
 	case r.Method == http.MethodPost: // events, and reviews of what is allowed, which nothing is
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 		w.WriteHeader(http.StatusCreated)
@@ -73,7 +57,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) read(w http.ResponseWriter, r *http.Request, path string) {
 	for _, of := range s.kinds {
 		if groupPath(of.GroupVersion()) == path {
-			list, _ := s.resources(of.GroupVersion())
+			list := s.resources(of.GroupVersion())
 			if path == checkpointGroup {
 				list.APIResources = append(list.APIResources, metav1.APIResource{Name: checkpointPlural, Kind: "VerticalPodAutoscalerCheckpoint", Namespaced: true, Verbs: metav1.Verbs{"list"}})
 			}
@@ -84,7 +68,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, path string) {
 			if r.URL.Query().Get("watch") != "" {
 				s.watch(w, r, of)
 			} else {
-				s.list(w, r, of)
+				s.list(w, of)
 			}
 			return
 		}

@@ -2,7 +2,6 @@ package standin
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,9 +16,8 @@ import (
 // Kind is a kind of objects that is served.
 type Kind struct {
 	schema.GroupVersionKind
-	Plural   string
-	Protobuf bool // served as protobuf to those who accept it, as built-in kinds are
-	Global   bool // of no namespace
+	Plural string
+	Global bool // of no namespace
 }
 
 func (k Kind) path() string { return groupPath(k.GroupVersion()) + "/" + k.Plural }
@@ -183,15 +181,15 @@ func (w *watcher) take() []change {
 }
 
 // resources is the discovery document of a group.
-func (s *Store) resources(of schema.GroupVersion) (out metav1.APIResourceList, found bool) {
-	out = metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: of.String()}
+func (s *Store) resources(of schema.GroupVersion) metav1.APIResourceList {
+	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: of.String()}
 	for _, k := range s.kinds {
 		if k.GroupVersion() == of {
 			out.APIResources = append(out.APIResources, metav1.APIResource{Name: k.Plural, Kind: k.Kind.Kind, Namespaced: !k.Global, Verbs: metav1.Verbs{"get", "list", "watch"}})
 		}
 	}
 	slices.SortFunc(out.APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
-	return out, len(out.APIResources) > 0
+	return out
 }
 
 // groups is the discovery document of all groups but the core group.
@@ -210,6 +208,3 @@ func (s *Store) groups() metav1.APIGroupList {
 	slices.SortFunc(out.Groups, func(a, b metav1.APIGroup) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
-
-// String names a kind in messages.
-func (k Kind) String() string { return fmt.Sprintf("%s (%s)", k.Plural, k.GroupVersion()) }

@@ -1,6 +1,14 @@
+// Package watcher checks from outside that celvpa disrupts nothing that it must not disrupt. It knows the cluster by watches of its
+// own, and what celvpa did by the API server's audit log; it shares no code with celvpa but the API types.
+//
+// celvpa learns of changes by watches, so it may act on what was true a little earlier. An act is right if it was right at some
+// moment between the begin of what celvpa could not know (Known) and the act. What celvpa did itself since that moment counts as
+// known in any case: an own eviction must never be forgotten.
 package watcher
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -9,7 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -23,29 +33,27 @@ type key = types.NamespacedName
 
 // History is what the objects of the cluster were like over time.
 type History struct {
-	mu     sync.Mutex
-	pods   lines[key, pod]
-	sets   lines[key, set]
-	vpas   lines[key, vpa]
-	ranges lines[key, bounds] // LimitRanges of containers
-	pdbs   lines[key, pdb]
-	of     map[key]map[key]bool // pods by their ReplicaSet, those of the past as well
+	mu   sync.Mutex
+	pods lines[key, pod]
+	sets lines[key, set]
+	vpas lines[key, vpa]
+	pdbs lines[key, pdb]
+	of   map[key]map[key]bool // pods by their ReplicaSet, those of the past as well
 }
 
 // NewHistory is one that knows nothing yet.
 func NewHistory() *History {
-	return &History{pods: lines[key, pod]{}, sets: lines[key, set]{}, vpas: lines[key, vpa]{}, ranges: lines[key, bounds]{}, pdbs: lines[key, pdb]{},
+	return &History{pods: lines[key, pod]{}, sets: lines[key, set]{}, vpas: lines[key, vpa]{}, pdbs: lines[key, pdb]{},
 		of: map[key]map[key]bool{}}
 }
 
 // pod is what matters of a pod. Terminating pods do not exist.
 type pod struct {
-	uid              types.UID
-	set              key
-	app              string
-	started, ready   bool
-	boosted, updated bool           // by admission: with a startup boost; with recommended resources
-	requests         map[string]int // by container and resource, as "app/cpu"; of the pod itself as "/cpu". Milli-cores, bytes
+	uid            types.UID
+	set            key
+	app            string
+	started, ready bool
+	boosted        bool // by admission
 }
 
 // set is what matters of a ReplicaSet.
@@ -56,8 +64,6 @@ type vpa struct {
 	app         string
 	mode        vpav1.UpdateMode
 	minReplicas *int
-	boosts      bool
-	bounds      map[string]bounds // by container, * = others, empty = of the pod
 }
 
 // pdb is what matters of a PodDisruptionBudget.
@@ -66,8 +72,29 @@ type pdb struct {
 	minAvailable int
 }
 
-// bounds are the least and the greatest requests, by resource.
-type bounds struct{ min, max map[string]int }
+// Follow takes note of all that watches deliver, as of the moment in which they do. It waits for nothing: start the cache afterwards.
+func (h *History) Follow(ctx context.Context, from cache.Cache) error {
+	for _, kind := range []client.Object{&corev1.Pod{}, &appsv1.ReplicaSet{}, &vpav1.VerticalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}} {
+		informer, err := from.GetInformer(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { h.Saw(time.Now(), o.(client.Object)) },
+			UpdateFunc: func(_, o any) { h.Saw(time.Now(), o.(client.Object)) },
+			DeleteFunc: func(o any) {
+				if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+					o = unknown.Obj
+				}
+				h.Gone(time.Now(), o.(client.Object))
+			},
+		})
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+	}
+	return nil
+}
 
 // Saw takes note of an object that was created or changed, or seen again.
 func (h *History) Saw(at time.Time, object client.Object) {
@@ -83,12 +110,6 @@ func (h *History) Saw(at time.Time, object client.Object) {
 		h.vpas.set(k, at, vpaOf(o))
 	case *policyv1.PodDisruptionBudget:
 		h.pdbs.set(k, at, &pdb{app: o.Spec.Selector.MatchLabels[App], minAvailable: o.Spec.MinAvailable.IntValue()})
-	case *corev1.LimitRange:
-		for _, l := range o.Spec.Limits {
-			if l.Type == corev1.LimitTypeContainer {
-				h.ranges.set(k, at, &bounds{amounts(l.Min), amounts(l.Max)})
-			}
-		}
 	}
 }
 
@@ -106,8 +127,6 @@ func (h *History) Gone(at time.Time, object client.Object) {
 		h.vpas.set(k, at, nil)
 	case *policyv1.PodDisruptionBudget:
 		h.pdbs.set(k, at, nil)
-	case *corev1.LimitRange:
-		h.ranges.set(k, at, nil)
 	}
 }
 
@@ -130,43 +149,18 @@ func (h *History) sawPod(at time.Time, k key, o *corev1.Pod) {
 }
 
 func podOf(o *corev1.Pod, owner key) *pod {
-	p := &pod{uid: o.UID, set: owner, app: o.Labels[App], started: o.Status.Phase == corev1.PodRunning, requests: map[string]int{}}
+	p := &pod{uid: o.UID, set: owner, app: o.Labels[App], started: o.Status.Phase == corev1.PodRunning}
 	for _, c := range o.Status.Conditions {
 		p.ready = p.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}
 	for name := range o.Annotations {
 		p.boosted = p.boosted || strings.HasPrefix(name, "vpaCpuStartupBoost/")
 	}
-	p.updated = o.Annotations["vpaUpdates"] != ""
-	for _, c := range o.Spec.Containers {
-		p.ask(c.Name, c.Resources.Requests)
-	}
-	if o.Spec.Resources != nil {
-		p.ask("", o.Spec.Resources.Requests)
-	}
 	return p
 }
 
-func (p *pod) ask(container string, requests corev1.ResourceList) {
-	for resource, amount := range amounts(requests) {
-		p.requests[container+"/"+resource] = amount
-	}
-}
-
-// amounts are quantities of CPU in milli-cores, and of memory in bytes.
-func amounts(list corev1.ResourceList) map[string]int {
-	out := map[string]int{}
-	if cpu, ok := list[corev1.ResourceCPU]; ok {
-		out["cpu"] = int(cpu.MilliValue())
-	}
-	if memory, ok := list[corev1.ResourceMemory]; ok {
-		out["memory"] = int(memory.Value())
-	}
-	return out
-}
-
 func vpaOf(o *vpav1.VerticalPodAutoscaler) *vpa {
-	v := &vpa{mode: vpav1.UpdateModeRecreate, boosts: o.Spec.StartupBoost != nil, bounds: map[string]bounds{}}
+	v := &vpa{mode: vpav1.UpdateModeRecreate}
 	if o.Spec.TargetRef != nil {
 		v.app = o.Spec.TargetRef.Name
 	}
@@ -174,15 +168,6 @@ func vpaOf(o *vpav1.VerticalPodAutoscaler) *vpa {
 		v.mode = ptr.Deref(p.UpdateMode, v.mode)
 		if p.MinReplicas != nil {
 			v.minReplicas = ptr.To(int(*p.MinReplicas))
-		}
-	}
-	if p := o.Spec.ResourcePolicy; p != nil {
-		for _, c := range p.ContainerPolicies {
-			v.bounds[c.ContainerName] = bounds{amounts(c.MinAllowed), amounts(c.MaxAllowed)}
-			v.boosts = v.boosts || c.StartupBoost != nil
-		}
-		if p.PodPolicies != nil {
-			v.bounds[""] = bounds{amounts(p.PodPolicies.MinAllowed), amounts(p.PodPolicies.MaxAllowed)}
 		}
 	}
 	return v

@@ -53,8 +53,15 @@ func (j *Judge) Judge(a Act) (wrong []string) {
 	if p == nil {
 		return []string{fmt.Sprintf("%s: the watcher has not seen this pod", a)}
 	}
+	if a.Resize && p.boosted { // the end of the boost
+		return nil
+	}
 	if a.Resize {
-		return j.judgeResize(a, p, known)
+		resizes := []vpav1.UpdateMode{vpav1.UpdateModeInPlace, vpav1.UpdateModeInPlaceOrRecreate}
+		if text := j.inMode(a, p, known, "resizes", resizes); text != "" {
+			wrong = append(wrong, fmt.Sprintf("%s of workload %s: %s", a, p.app, text))
+		}
+		return wrong
 	}
 	defer func() { j.evictions = append(j.evictions, a) }()
 	for _, check := range []func(Act, *pod, time.Time) string{j.mode, j.minReplicas, j.tolerance, j.budgets} {

@@ -9,7 +9,6 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -28,10 +27,9 @@ func meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{App: "web"}}
 }
 
-func running(name, cpu string) *corev1.Pod {
+func running(name string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: meta(name), Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-1", Controller: ptr.To(true)}}
-	p.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}
 	return p
 }
 
@@ -39,8 +37,6 @@ func owner(mode vpav1.UpdateMode, minReplicas *int32) *vpav1.VerticalPodAutoscal
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: meta("web")}
 	v.Spec.TargetRef = &autoscalingv1.CrossVersionObjectReference{Kind: "Deployment", Name: "web"}
 	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: &mode, MinReplicas: minReplicas}
-	v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "*",
-		MinAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m")}, MaxAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}}}}
 	return v
 }
 
@@ -52,14 +48,14 @@ func world(replicas int, v *vpav1.VerticalPodAutoscaler) *Judge {
 		j.Saw(noon, v)
 	}
 	for i := range replicas {
-		j.Saw(noon, running(string(rune('a'+i)), "100m"))
+		j.Saw(noon, running(string(rune('a'+i))))
 	}
 	return j
 }
 
 // evict has celvpa evict a pod, as watches and the audit log show.
 func (j *Judge) evict(seconds float64, name string) []string {
-	j.Gone(at(seconds+0.01), running(name, "100m"))
+	j.Gone(at(seconds+0.01), running(name))
 	return j.Judge(Act{At: at(seconds), Pod: key2(name)})
 }
 
@@ -67,7 +63,7 @@ func TestEvictionsWithinTheBudgetAreRight(t *testing.T) {
 	j := world(4, owner(vpav1.UpdateModeRecreate, nil))
 	require.Empty(t, j.evict(20, "a"))
 	require.Empty(t, j.evict(20.1, "b"))
-	j.Saw(at(22), running("e", "100m"))
+	j.Saw(at(22), running("e"))
 	require.Empty(t, j.evict(22.5, "c"))
 }
 
@@ -85,19 +81,19 @@ func TestEvictionsBeyondTheBudgetAreWrong(t *testing.T) {
 
 func TestWhatOthersDidALittleBeforeMayBeUnknown(t *testing.T) {
 	lately := world(4, owner(vpav1.UpdateModeRecreate, nil))
-	lately.Gone(at(15), running("a", "100m"))
-	lately.Gone(at(15), running("b", "100m"))
+	lately.Gone(at(15), running("a"))
+	lately.Gone(at(15), running("b"))
 	require.Empty(t, lately.evict(20, "c"))
 	long := world(4, owner(vpav1.UpdateModeRecreate, nil))
-	long.Gone(at(5), running("a", "100m"))
-	long.Gone(at(5), running("b", "100m"))
+	long.Gone(at(5), running("a"))
+	long.Gone(at(5), running("b"))
 	require.Len(t, long.evict(20, "c"), 1)
 }
 
 func TestAPodThatHasNotStartedCostsNothing(t *testing.T) {
 	j := world(2, owner(vpav1.UpdateModeRecreate, nil))
-	j.Gone(at(1), running("a", "100m"))
-	waiting := running("c", "100m")
+	j.Gone(at(1), running("a"))
+	waiting := running("c")
 	waiting.Status.Phase = corev1.PodPending
 	j.Saw(at(2), waiting)
 	require.Empty(t, j.evict(20, "c"))
@@ -132,41 +128,16 @@ func TestPodDisruptionBudgetsAreKeptTo(t *testing.T) {
 	require.Empty(t, j.evict(20, "a"))
 }
 
-func TestResizesStayWithinModesAndBounds(t *testing.T) {
-	resize := func(j *Judge, to string) []string {
-		j.Saw(at(20.1), running("a", to))
-		return j.Judge(Act{At: at(20), Resize: true, Pod: key2("a")})
-	}
-	inPlace := owner(vpav1.UpdateModeInPlace, nil)
-	require.Empty(t, resize(world(2, inPlace), "500m"))
-	require.Equal(t, []string{`pod shop/a at 12:00:20.000: cpu of container "app" is 501, outside of 50 to 500`}, resize(world(2, inPlace), "501m"))
-	require.Len(t, resize(world(2, inPlace), "49m"), 1)
+func TestResizesStayWithinModes(t *testing.T) {
+	resize := func(j *Judge) []string { return j.Judge(Act{At: at(20), Resize: true, Pod: key2("a")}) }
+	require.Empty(t, resize(world(2, owner(vpav1.UpdateModeInPlace, nil))))
 	require.Equal(t, []string{"resize of pod shop/a at 12:00:20.000 of workload web: no VPA of it resizes; modes: Recreate"},
-		resize(world(2, owner(vpav1.UpdateModeRecreate, nil)), "200m"))
-
-	ranged := world(2, inPlace)
-	ranged.Saw(noon, &corev1.LimitRange{ObjectMeta: meta("limits"), Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer,
-		Min: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("600m")}}}}})
-	require.Empty(t, resize(ranged, "600m"), "a LimitRange wins")
-
+		resize(world(2, owner(vpav1.UpdateModeRecreate, nil))))
 	boosted := world(2, owner(vpav1.UpdateModeRecreate, nil))
-	pod := running("a", "2")
+	pod := running("a")
 	pod.Annotations = map[string]string{"vpaCpuStartupBoost/app": "{}"}
 	boosted.Saw(noon, pod)
-	require.Empty(t, resize(boosted, "200m"), "the end of a boost")
-}
-
-func TestAdmittedPodsStayWithinBounds(t *testing.T) {
-	j := world(1, owner(vpav1.UpdateModeInitial, nil))
-	for name, cpu := range map[string]string{"x": "400m", "y": "600m"} {
-		pod := running(name, cpu)
-		pod.Annotations = map[string]string{"vpaUpdates": "container 0: cpu request"}
-		j.Saw(at(30), pod)
-	}
-	var wrong []string
-	j.Updated(at(29), at(31), func(at time.Time, name key) { wrong = append(wrong, j.Admitted(at, name)...) })
-	require.Equal(t, []string{`pod shop/y at 12:00:30.000: cpu of container "app" is 600, outside of 50 to 500`}, wrong)
-	j.Updated(at(30), at(31), func(time.Time, key) { require.Fail(t, "they were judged") })
+	require.Empty(t, resize(boosted), "the end of a boost")
 }
 
 func TestWhatIsNotKnownIsWrong(t *testing.T) {
