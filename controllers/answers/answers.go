@@ -1,7 +1,7 @@
 // Package answers defines what a process says about one VerticalPodAutoscaler: what it knows, what
 // it would do now and why, and what it did last. The recommender, the updater and the admission
 // controller fill these types, an endpoint of each process serves them as JSON, and `celvpa explain`
-// reads them. It holds types only.
+// reads them. Beside these types it holds the Log of last decisions.
 package answers
 
 import "time"

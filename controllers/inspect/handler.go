@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/answers"
-	"github.com/celvpa/celvpa/controllers/apiauth"
 	"github.com/celvpa/celvpa/controllers/metric"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -34,9 +33,9 @@ const (
 
 // Handler serves the answers. Errors are a metav1.Status, as those of API servers.
 func (s *Server) Handler() http.Handler {
-	guard := &apiauth.Guard{
-		Access: func(r *http.Request) apiauth.Access {
-			return apiauth.Access{
+	guard := &Guard{
+		Access: func(r *http.Request) Access {
+			return Access{
 				Resource: authorizationv1.ResourceAttributes{Verb: "get", Group: vpav1.GroupVersion.Group, Resource: vpas, Subresource: subresource,
 					Namespace: r.PathValue("namespace"), Name: r.PathValue("name")},
 				Grant: "grant it to this user by a Role in that namespace, or by a ClusterRole",

@@ -50,14 +50,14 @@ func (c *conditions) forbid(now time.Time) {
 // reportNoEffect reports the rule that pauses evictions of a group because they have no effect, or that leaves pods as they are
 // because of what overlays make of them; empty = none does.
 func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, rule, message string, log logr.Logger) {
-	const about = "evictions without effect"
+	about := reportOf(v, "evictions without effect")
 	if rule == "" {
-		r.reported.Over(v.UID, about)
+		r.reported.Over(about)
 		r.writeCondition(ctx, v, nil, log)
 		return
 	}
 	condition := &vpav1.VerticalPodAutoscalerCondition{Type: vpav1.UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: message}
-	if r.reported.News(v.UID, about, rule) {
+	if r.reported.News(about, rule) {
 		r.Actuator.Recorder.Eventf(v, nil, corev1.EventTypeWarning, string(vpav1.UpdatesHaveNoEffect), "Evict", "%s (%s)", condition.Message, rule)
 		log.Info("updates have no effect", "detail", condition.Message, "rule", rule)
 	}

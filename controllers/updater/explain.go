@@ -138,7 +138,7 @@ func (e *explanation) assign(ctx context.Context) {
 			e.leave(pod, by.Object, engine.Verdict{Reason: fmt.Sprintf("VerticalPodAutoscaler %s/%s controls it (point vpa.order)", by.Object.Namespace, by.Object.Name)})
 		case podupdate.IgnoredReason(pod) != "":
 			e.leave(pod, e.vpa.Object, engine.Verdict{Reason: podupdate.IgnoredReason(pod)})
-		case e.memory.Breaker.IsGone(pod.UID, e.now):
+		case e.memory.IsGone(pod.UID, e.now):
 			e.leave(pod, e.vpa.Object, engine.Verdict{Reason: "The pod was evicted, or may have been, and the cache does not show it yet"})
 		default:
 			e.work.pods = append(e.work.pods, pod)
@@ -243,7 +243,7 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, update engin
 	if err != nil || top == nil || matcher.Match(ctx, matcher.Boost, top, e.vpas.Of(top.Key), pod, nil) != e.vpa {
 		return nil, verdict, nil
 	}
-	if e.Unboost == nil { // rules say why nothing ends boosts
+	if e.boosts == nil { // rules say why nothing ends boosts
 		c, _ := e.step(&e.work, nil, e.Log).Candidate(e.request(&e.work, pod, e.limits), &facts.Group{}, trace)
 		p = c.Pod
 		verdict = p.DecideUnboost(e.vpa.Rules.Plan, facts.Group{}, trace)
@@ -253,7 +253,7 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, update engin
 		return p, verdict, nil
 	}
 	owner := ownerName(pod)
-	p, verdict, err = e.Unboost(ctx, pod, e.vpa.Object, e.vpa.Rules.Plan, e.ending[owner], trace)
+	p, verdict, err = e.boosts.preview(ctx, pod, e.vpa, e.ending[owner], trace)
 	if err != nil || !podupdate.PreferUnboost(update, verdict) {
 		return nil, verdict, err
 	}
