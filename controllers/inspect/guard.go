@@ -161,7 +161,7 @@ func (g *Guard) recall(q question) (a answer, done func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.asking[known] >= maxReviews {
-		return answer{code: http.StatusServiceUnavailable, reason: "too many who are not known ask at once; try again"}, nil
+		return answer{code: http.StatusServiceUnavailable, reason: "too many unknown clients ask at once; try again"}, nil
 	}
 	g.asking[known]++
 	return answer{}, func() {

@@ -141,7 +141,7 @@ func TestStrangersDoNotKeepAReaderOut(t *testing.T) {
 	})
 	code, body := s.get("Bearer guess", "/metrics")
 	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.Equal(t, "too many who are not known ask at once; try again\n", body)
+	require.Equal(t, "too many unknown clients ask at once; try again\n", body)
 	code, _ = s.get("Bearer reader", "/metrics")
 	require.Equal(t, http.StatusOK, code)
 	close(s.held)

@@ -70,8 +70,9 @@ func (a *actuator) Resize(c *podupdate.Candidate, change facts.PodChange) podupd
 	}
 	about := reportOf(a.vpa, "resizing pods of "+c.Owner.String())
 	marked, err := a.Actuator.Resize(a.ctx, pod, a.vpa, change, c.Verdict)
-	a.sent = a.sent || err == nil || !actuation.Unsent(err)
-	if err == nil {
+	outcome := actuation.OutcomeOf(err)
+	a.sent = a.sent || outcome != podupdate.Left
+	if outcome == podupdate.Done {
 		a.record(a.workload, c, c.Verdict.Do, c.Verdict)
 		a.tally.resized++
 		a.counted.resized()
@@ -83,7 +84,7 @@ func (a *actuator) Resize(c *podupdate.Candidate, change facts.PodChange) podupd
 		log.Info("pod resized in place", "rule", c.Verdict.Rule, "reason", c.Verdict.Reason)
 		return podupdate.Answer{}
 	}
-	if restarts && (actuation.Declined(err) || actuation.Unsent(err)) {
+	if restarts && outcome != podupdate.Unknown {
 		a.first.giveBack()
 	}
 	answer := podupdate.Answer{Outcome: podupdate.Declined, Refused: actuation.RefusalOf(err), Message: actuation.Said(err)}
@@ -93,10 +94,10 @@ func (a *actuator) Resize(c *podupdate.Candidate, change facts.PodChange) podupd
 		answer.Outcome = podupdate.Gone
 		return answer
 	case facts.RefusedNotAnswered:
-		switch {
-		case actuation.Unsent(err):
+		switch outcome {
+		case podupdate.Left:
 			a.postpone(c, postponedByDeadline)
-		case !actuation.Declined(err):
+		case podupdate.Unknown:
 			answer.Outcome = podupdate.Unknown
 			a.unmarked.Store(pod.UID, mark{vpa: a.vpa.Name, change: change, unsure: true})
 		}
@@ -130,36 +131,35 @@ func (a *actuator) Evict(c *podupdate.Candidate) podupdate.Answer {
 	}
 	about := reportOf(a.vpa, "evicting pods of "+c.Owner.String())
 	err := a.Actuator.Evict(a.ctx, pod, a.vpa, c.Verdict)
-	a.sent = a.sent || err == nil || !actuation.Unsent(err)
-	what := actuation.AnswerOf(err)
-	if what != actuation.Evicted && what != actuation.Unsure {
+	outcome := actuation.OutcomeOf(err)
+	a.sent = a.sent || outcome != podupdate.Left
+	if outcome != podupdate.Done && outcome != podupdate.Unknown {
 		a.first.giveBack()
 	}
-	switch what {
-	case actuation.Evicted:
+	switch outcome {
+	case podupdate.Done:
 		a.record(a.workload, c, c.Verdict.Do, c.Verdict)
 		a.tally.evicted++
 		a.counted.evicted()
 		a.reported.Over(about)
 		log.Info("pod evicted", "rule", c.Verdict.Rule, "reason", c.Verdict.Reason)
 		return podupdate.Answer{}
-	case actuation.Gone:
+	case podupdate.Gone:
 		log.V(2).Info("pod gone", "rule", c.Verdict.Rule)
 		return podupdate.Answer{Outcome: podupdate.Gone}
-	case actuation.NotSent:
+	case podupdate.Left:
 		log.V(2).Info("eviction waits for the next cycle", "rule", c.Verdict.Rule, "reason", err.Error())
 		return a.left(c, postponedByDeadline)
 	}
-	answer := podupdate.Answer{Outcome: podupdate.Declined, Refused: actuation.EvictionRefusalOf(err), Message: actuation.Said(err)}
+	answer := podupdate.Answer{Outcome: outcome, Refused: actuation.RefusalOf(err), Message: actuation.Said(err)}
 	message := "eviction refused; retrying in a later cycle"
-	if what == actuation.Unsure {
-		answer.Outcome = podupdate.Unknown
+	if outcome == podupdate.Unknown {
 		message = "eviction not answered; the pod counts as evicted until the cache shows what became of it"
 		a.Actuator.Recorder.Eventf(a.vpa, pod, corev1.EventTypeWarning, "EvictionNotAnswered", "Evict",
 			"Pod %s may have been evicted: %s (%s)", pod.Name, actuation.Unclear(err), c.Verdict.Rule)
 	} else if a.reported.News(about, withoutPod(answer.Message, pod)) {
 		may := "cannot"
-		if what == actuation.Budget {
+		if answer.Refused == facts.RefusedBudget {
 			may = "may not"
 		}
 		a.Actuator.Recorder.Eventf(a.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",

@@ -260,17 +260,18 @@ func (b *Boosts) end(ctx context.Context, p boostedPod, v *matcher.VPA, remainin
 		return again{backOff: true, limited: true}
 	}
 	if _, err := b.Actuator.Resize(ctx, pod, v.Object, podupdate.ChangeOf(p.Pod, verdict), verdict); err != nil {
+		outcome := actuation.OutcomeOf(err)
 		switch {
 		case ctx.Err() != nil:
 			return again{}
 		case apierrors.IsNotFound(err):
 			return again{backOff: true, limited: true} // the pod is gone, or the cluster has no resize subresource
-		case actuation.Unsent(err):
+		case outcome == podupdate.Left:
 			log.V(1).Info("startup boost continues; retrying", "why", err.Error())
 			return again{backOff: true}
 		}
 		counted.resizeFailed(reasonUnboost)
-		sent = !actuation.Declined(err) // it may have succeeded: the cache will show it
+		sent = outcome == podupdate.Unknown // it may have succeeded: the cache will show it
 		log = log.WithValues("rule", verdict.Rule)
 		if facts.PodLevel(pod) != nil && actuation.RefusalOf(err) == facts.RefusedNotSupported {
 			log = log.WithValues("hint", "if this cluster cannot resize pods with pod-level resources, set --pod-level-resize=false on the admission controller and the updater")

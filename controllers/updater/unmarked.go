@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
 )
 
@@ -105,7 +106,7 @@ func (r *run) markOne(ctx context.Context, p unmarkedPod) {
 	}
 	switch actuation.RefusalOf(err) {
 	case facts.RefusedNotAnswered, facts.RefusedWebhookFailed, facts.RefusedConflict:
-		if !actuation.Unsent(err) {
+		if actuation.OutcomeOf(err) != podupdate.Left {
 			r.unmarked.Store(p.UID, p.failed(r.now))
 		}
 	default:

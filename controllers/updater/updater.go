@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -57,44 +56,19 @@ type Options struct {
 	Outdated func() string
 }
 
-// Limits are the rates of evictions and resizes: two independent token buckets (UPSTREAM.md §5.5).
-// The zero value sets no limit. It is safe for concurrent use.
-type Limits struct {
-	Evictions *rate.Limiter // nil = unlimited
-	Resizes   *rate.Limiter // nil = unlimited; shared with the ends of startup boosts
-}
-
-// NewLimits allows this many evictions a second, and as many resizes, after a burst of each. A rate
-// of 0 or less sets no limit; with any other the burst must be at least 1.
-func NewLimits(perSecond float64, burst int) Limits {
-	if perSecond <= 0 {
-		return Limits{}
-	}
-	return Limits{Evictions: rate.NewLimiter(rate.Limit(perSecond), burst), Resizes: rate.NewLimiter(rate.Limit(perSecond), burst)}
-}
-
-// wait waits for a limiter. It returns an error at once if the wait would exceed the deadline of
-// the context.
-func wait(ctx context.Context, l *rate.Limiter) error {
-	if l == nil {
-		return ctx.Err()
-	}
-	return l.Wait(ctx)
-}
-
 // Updater runs cycles over all pods of all VPAs while its replica leads.
 type Updater struct {
 	*cycle.Loop
 	Options
 
 	// Remembered from cycle to cycle; safe for concurrent use.
-	memory     podupdate.Memory
-	unmarked   sync.Map // by UID, a mark for each resized pod whose annotations do not say so yet
-	reported   notice.Board
-	conditions conditions
-	first      firstCycles
-	recorded   sync.Map                             // by UID of a pod, the last decision that was recorded
-	postponed  atomic.Pointer[map[types.UID]string] // pods that the last cycle left to the next one, with the reason
+	memory           podupdate.Memory
+	unmarked         sync.Map // by UID, a mark for each resized pod whose annotations do not say so yet
+	reported         notice.Board
+	conditionRefused atomic.Pointer[time.Time] // when the API server last refused a condition for lack of permission; nil = never
+	first            firstCycles
+	recorded         sync.Map                             // by UID of a pod, the last decision that was recorded
+	postponed        atomic.Pointer[map[types.UID]string] // pods that the last cycle left to the next one, with the reason
 
 	boosts *Boosts // nil = nothing ends startup boosts
 
