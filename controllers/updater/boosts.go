@@ -121,7 +121,7 @@ type boostedPod struct {
 }
 
 // assess finds out what the rules want for a pod.
-func (b *Boosts) assess(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, plan *engine.Plan, trace *engine.Trace, log logr.Logger) (p boostedPod, err error) {
+func (b *Boosts) assess(ctx context.Context, pod *corev1.Pod, v *matcher.VPA, trace *engine.Trace, log logr.Logger) (p boostedPod, err error) {
 	limits, err := limitranges.Of(ctx, b.Client, pod.Namespace)
 	if err != nil {
 		return p, err
@@ -133,9 +133,9 @@ func (b *Boosts) assess(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 	if err != nil {
 		return p, err
 	}
-	p.request = podupdate.Request{Pod: pod, VPA: v, Limits: limits, Now: b.Clock.Now(), Template: template}
+	p.request = podupdate.Request{Pod: pod, VPA: v.Object, Limits: limits, Now: b.Clock.Now(), Template: template}
 	var failed []*engine.RuleError
-	p.Pod, failed = podupdate.Assess(plan, p.request, trace)
+	p.Pod, failed = podupdate.Assess(v.Rules.Plan, p.request, trace)
 	policy.Report(log, "values unchanged", failed...)
 	groups := podupdate.Groups(ctx, b.Resolver, p.siblings, p.request.Now, unknownReplicas(log))
 	if g := groups[p.Owner]; g != nil {
@@ -169,7 +169,7 @@ func (b *Boosts) siblings(ctx context.Context, pod *corev1.Pod) ([]*corev1.Pod, 
 // preview says what would be done about the startup boost of a pod, without doing it. ending is how
 // many pods of its owner would be resized before.
 func (b *Boosts) preview(ctx context.Context, pod *corev1.Pod, v *matcher.VPA, ending int, trace *engine.Trace) (*podupdate.Pod, engine.Verdict, error) {
-	p, err := b.assess(ctx, pod, v.Object, v.Rules.Plan, trace, logr.Discard())
+	p, err := b.assess(ctx, pod, v, trace, logr.Discard())
 	if err != nil {
 		return nil, engine.Verdict{}, fmt.Errorf("asking whether the startup boost of pod %s/%s ends: %w", pod.Namespace, pod.Name, err)
 	}
@@ -187,7 +187,7 @@ func (b *Boosts) ask(p *boostedPod, plan *engine.Plan, more int, trace *engine.T
 
 // decide asks the rules about a pod and carries the verdict out.
 func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *matcher.VPA, log logr.Logger) again {
-	p, err := b.assess(ctx, pod, v.Object, v.Rules.Plan, nil, log)
+	p, err := b.assess(ctx, pod, v, nil, log)
 	if err != nil {
 		log.Error(err, "startup boost continues; retrying")
 		return again{backOff: true}
