@@ -14,7 +14,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/podupdate"
-	"github.com/celvpa/celvpa/controllers/podupdate/remembered"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/simulate"
@@ -82,7 +81,7 @@ func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bo
 	step := r.step(v, by, now)
 	for _, one := range all {
 		by.one = one
-		one.Evictions, one.Resizes = r.memory.BackOffs.Of(remembered.RefusedTo{Pod: one.Request.Pod.UID}, now)
+		one.Evictions, one.Resizes = r.memory.Refused(one.Request.Pod.UID, now)
 		step.Take(&one.Candidate)
 		switch w := r.in.slots[one.slot].workload; {
 		case r.obstacle[w] != nil:

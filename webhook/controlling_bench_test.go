@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/celvpa/celvpa/controllers/decisions"
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/slim"
@@ -119,7 +119,7 @@ func benchedHandler(b *testing.B) *Handler {
 	reader := cached{from: cacheOf(b, objects...)}
 	return &Handler{Client: reader, Limits: &limitranges.Cache{Reader: reader}, Resolver: &target.Resolver{Client: reader, Scales: target.NewScales(reader, clock.RealClock{}, nil)},
 		Rules: func() *compile.Rulebook { return book }, Log: logr.Discard(),
-		Clock: clock.RealClock{}, Decisions: decisions.New(decisions.Options{Kept: decisions.DefaultKept})}
+		Clock: clock.RealClock{}, Decisions: answers.NewLog(answers.LogOptions{Kept: answers.DefaultKept})}
 }
 
 // BenchmarkControllingVPA finds the VPA of a pod of a Deployment.

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/answers"
-	"github.com/celvpa/celvpa/controllers/decisions"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook/certificates"
 	"github.com/celvpa/celvpa/webhook/podreview"
@@ -40,7 +39,7 @@ func explained(t *testing.T) (*Explainer, func(name string, dryRun bool)) {
 		v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("512Mi")}}}}
 	})
 	h, api, _ := reviewer(t, append(shop(), v)...)
-	h.Clock, h.Decisions = api.clock, decisions.New(decisions.Options{Component: "admission-controller", Kept: decisions.DefaultKept})
+	h.Clock, h.Decisions = api.clock, answers.NewLog(answers.LogOptions{Component: "admission-controller", Kept: answers.DefaultKept})
 	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"host"}, Replica: "r", CALifetime: time.Hour, Lifetime: 10 * time.Minute, Clock: api.clock, Log: h.Log})
 	require.NoError(t, err)
 	return &Explainer{Handler: h, Certificate: certs.GetCertificate}, func(name string, dryRun bool) {
@@ -63,13 +62,13 @@ func TestTheLastAdmissionsOfAVPAAreExplained(t *testing.T) {
 	require.Empty(t, said.Registered, "something else registers the webhook")
 	require.Nil(t, said.Reachable)
 
-	for i := range 2 * decisions.DefaultKept {
+	for i := range 2 * answers.DefaultKept {
 		admit(fmt.Sprintf(`"name":"web-%d"`, i), false)
 	}
 	said, err = e.Explain(t.Context(), "ns", "web")
 	require.NoError(t, err)
-	require.Len(t, said.Admissions, decisions.DefaultKept)
-	require.Equal(t, fmt.Sprintf("web-%d", 2*decisions.DefaultKept-1), said.Admissions[decisions.DefaultKept-1].Pod, "the newest is the last")
+	require.Len(t, said.Admissions, answers.DefaultKept)
+	require.Equal(t, fmt.Sprintf("web-%d", 2*answers.DefaultKept-1), said.Admissions[answers.DefaultKept-1].Pod, "the newest is the last")
 
 	_, err = e.Explain(t.Context(), "ns", "wb")
 	require.ErrorContains(t, err, "reading VerticalPodAutoscaler ns/wb: ")

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/celvpa/celvpa/controllers/decisions"
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -26,7 +26,7 @@ type Handler struct {
 	Log      logr.Logger
 	Clock    clock.PassiveClock // of decisions
 	// Decisions keeps the reviews of pods that a VPA controls; nil = none.
-	Decisions *decisions.Log
+	Decisions *answers.Log
 	// HPAs reports whether Client can list HorizontalPodAutoscalers.
 	HPAs bool
 }

@@ -21,7 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/decisions"
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/events"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -224,8 +224,8 @@ func (p *process) events(name string, log logr.Logger) (*events.Writer, error) {
 }
 
 // decisions keeps the last decisions of one component.
-func (o *options) decisions(component string) *decisions.Log {
-	return decisions.New(decisions.Options{Component: component, Kept: o.decisionsKept, Logged: o.logDecisions, Log: ctrl.Log.WithName(component)})
+func (o *options) decisions(component string) *answers.Log {
+	return answers.NewLog(answers.LogOptions{Component: component, Kept: o.decisionsKept, Logged: o.logDecisions, Log: ctrl.Log.WithName(component)})
 }
 
 func (o *options) namespaces() target.Namespaces {

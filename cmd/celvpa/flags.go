@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
 
-	"github.com/celvpa/celvpa/controllers/decisions"
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine/document"
@@ -104,7 +104,7 @@ func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	f.StringVar(&o.explainAddress, "explain-address", "", "address that answers celvpa explain, over TLS and only to those whom the API server authorizes; empty = off (celvpa's own)")
 	f.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof on --address")
 	f.StringVar(&o.logFormat, "logging-format", "text", "text or json; --log-format is the same (celvpa's own)")
-	f.IntVar(&o.decisionsKept, "decisions-kept", decisions.DefaultKept, "decisions about each VPA that each component keeps in memory; 0 = none (celvpa's own)")
+	f.IntVar(&o.decisionsKept, "decisions-kept", answers.DefaultKept, "decisions about each VPA that each component keeps in memory; 0 = none (celvpa's own)")
 	f.BoolVar(&o.logDecisions, "log-decisions", false, "write each decision to the log, as a line with message \"decision\" (celvpa's own)")
 	f.StringVar(&o.namespace, "vpa-object-namespace", "", "serve only this namespace; empty = all")
 	f.StringVar(&o.ignoredNamespaces, "ignored-vpa-object-namespaces", "", "namespaces to ignore, separated by commas")

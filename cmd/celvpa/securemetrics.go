@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/celvpa/celvpa/controllers/apiauth"
+	"github.com/celvpa/celvpa/controllers/inspect"
 	"github.com/celvpa/celvpa/controllers/listener"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
@@ -119,7 +119,7 @@ func (p *process) serveMetrics(o *options) error {
 	if err != nil {
 		return err
 	}
-	guard := &apiauth.Guard{Access: apiauth.ToPath, Clock: clock.RealClock{}, Log: log, Client: p.manager.GetClient()}
+	guard := &inspect.Guard{Access: inspect.ToPath, Clock: clock.RealClock{}, Log: log, Client: p.manager.GetClient()}
 	for path, handler := range guarded {
 		guarded[path] = guard.Wrap(handler)
 	}

@@ -91,12 +91,11 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 	if err != nil {
 		return err
 	}
-	actuator, limits := actuation.Actuator{Client: writes, Recorder: tried.Recorder}, updater.NewLimits(flags.rate, flags.burst)
 	u := updater.New(updater.Options{
 		Admission:  admissionAlive,
 		Client:     p.manager.GetClient(),
 		Pods:       p.pods.List,
-		Actuator:   actuator,
+		Actuator:   actuation.Actuator{Client: writes, Recorder: tried.Recorder},
 		Resolver:   p.resolver,
 		Rules:      source.Rules,
 		Shadows:    tried,
@@ -105,7 +104,7 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 		Interval:   flags.interval,
 		Namespaces: o.namespaces(),
 		Concurrent: flags.concurrent,
-		Limits:     limits,
+		Limits:     updater.NewLimits(flags.rate, flags.burst),
 		FirstCycle: flags.firstCycle,
 		Decisions:  o.decisions("updater"),
 		Outdated:   p.outdated,
@@ -115,7 +114,23 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 	if err := p.manager.Add(u); err != nil {
 		return err
 	}
-	return joinBoosts(ctx, o, source, p, actuator, tried, limits, u)
+	return endBoosts(ctx, o, p, u)
+}
+
+// gateBoost is the feature gate without which nothing is there that ends startup boosts: no index, no handler, no worker.
+const gateBoost = "CPUStartupBoost"
+
+// endBoosts makes the updater end startup boosts. u must not have been started.
+func endBoosts(ctx context.Context, o *options, p *process, u *updater.Updater) error {
+	gates, err := parseGates(o.rules.gates)
+	if err != nil || !gates[gateBoost] {
+		return err
+	}
+	boosts, err := u.EndBoosts(ctx, p.manager.GetFieldIndexer(), p.manager.GetCache(), o.updater.boostSyncs)
+	if err != nil {
+		return err
+	}
+	return p.manager.Add(boosts)
 }
 
 // impatient keeps client-go from waiting for a PodDisruptionBudget that the API server has not looked at yet: of that it says to

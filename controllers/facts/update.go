@@ -42,24 +42,10 @@ type PodState struct {
 	Other              string // the VPA by which admission would change a new pod, if that is not VPA; else empty
 	Defaulted          string // containers that a resize would give LimitRange defaults; empty = none
 
-	common
-}
-
-// common are facts that are the same for many pods of a workload. No rule may change them. Nil is not bound yet.
-type common struct {
+	// Bound once; no rule may change them. Nil is not bound yet.
 	vpa, admission             *lang.Record
 	compared                   *lang.List // the containers
 	podLevel, priority, change *lang.Record
-}
-
-// Like returns what a Rank left of a pod for another one, of which the rules say the same, and whose
-// QoS class is the same. Resize, Attempt and refusals are not set.
-func (s *PodState) Like(pod *corev1.Pod) PodState {
-	return PodState{
-		Pod: pod, VPA: s.VPA, Change: s.Change, Now: s.Now,
-		NoAdmission: s.NoAdmission, Refusal: s.Refusal, Ignored: s.Ignored, Other: s.Other, Defaulted: s.Defaulted,
-		common: s.common,
-	}
 }
 
 // Rank runs pod.priority.

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/answers"
-	"github.com/celvpa/celvpa/controllers/apiauth"
 	"github.com/celvpa/celvpa/controllers/metric"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 )
 
 var requests = metric.Counter("celvpa_explain_requests_total", "Requests to --explain-address, by the HTTP status of the answer.", "code")
@@ -34,9 +34,9 @@ const (
 
 // Handler serves the answers. Errors are a metav1.Status, as those of API servers.
 func (s *Server) Handler() http.Handler {
-	guard := &apiauth.Guard{
-		Access: func(r *http.Request) apiauth.Access {
-			return apiauth.Access{
+	guard := &Guard{
+		Access: func(r *http.Request) Access {
+			return Access{
 				Resource: authorizationv1.ResourceAttributes{Verb: "get", Group: vpav1.GroupVersion.Group, Resource: vpas, Subresource: subresource,
 					Namespace: r.PathValue("namespace"), Name: r.PathValue("name")},
 				Grant: "grant it to this user by a Role in that namespace, or by a ClusterRole",
@@ -220,4 +220,52 @@ func fail(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_, _ = w.Write(text)
+}
+
+// encode is an answer in JSON of at most so many bytes. In a larger one the steps of the rules are
+// left out for as many containers and pods as necessary, the last ones first, and it says so.
+func encode(a *answers.Answer, limit int) ([]byte, error) {
+	text, err := json.Marshal(a)
+	if err != nil || len(text) <= limit {
+		return text, err
+	}
+	all := traces(a)
+	over, left := len(text)-limit+1024, 0 // for the sentence below
+	for i := len(all) - 1; i >= 0 && over > 0; i-- {
+		if len(*all[i]) == 0 {
+			continue
+		}
+		steps, err := json.Marshal(*all[i])
+		if err != nil {
+			return nil, err
+		}
+		*all[i] = nil
+		over -= len(steps)
+		left++
+	}
+	a.Unknown = append(a.Unknown, fmt.Sprintf("%d lists of rule steps are left out: with them the answer has %d bytes, and %d is the most", left, len(text), limit))
+	if text, err = json.Marshal(a); err == nil && len(text) > limit {
+		return nil, fmt.Errorf("the answer has %d bytes even without the steps of the rules, and %d is the most", len(text), limit)
+	}
+	return text, err
+}
+
+// traces are the places of an answer that take most of it.
+func traces(a *answers.Answer) (out []*[]engine.Step) {
+	if r := a.Recommender; r != nil {
+		out = append(out, &r.PodSteps)
+		for i := range r.Containers {
+			c := &r.Containers[i]
+			out = append(out, &c.Steps)
+			for j := range c.OOMs {
+				out = append(out, &c.OOMs[j].Steps)
+			}
+		}
+	}
+	if u := a.Updater; u != nil {
+		for i := range u.Pods {
+			out = append(out, &u.Pods[i].Steps)
+		}
+	}
+	return out
 }

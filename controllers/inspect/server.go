@@ -1,6 +1,6 @@
 // Package inspect serves what a process knows about one VerticalPodAutoscaler, over HTTPS and only
-// to those whom the API server allows. It reads and never changes anything. What is said comes from
-// sources: the recommender, the updater and the admission controller.
+// to those whom the API server allows; the guard of that is also the one of /metrics. It reads and never
+// changes anything. What is said comes from sources: the recommender, the updater and the admission controller.
 package inspect
 
 import (
@@ -67,7 +67,7 @@ type Server struct {
 	Sources
 	Address     string // host:port
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	Client      client.Client // reads VPAs, and may create the reviews of package apiauth
+	Client      client.Client // reads VPAs, and may create the reviews of Guard
 	Namespaces  target.Namespaces
 	Elected     <-chan struct{} // closed once this replica leads
 	Instance    string          // see answers.Process

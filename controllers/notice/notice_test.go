@@ -2,6 +2,7 @@ package notice
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
@@ -43,4 +44,8 @@ func TestAFailureIsLoggedOnceAndWhenItIsOver(t *testing.T) {
 	}
 	b.Forget("ns/a ")
 	require.Len(t, b.last, 1)
+	for i := range 2 * maxFailures {
+		require.True(t, b.News(fmt.Sprint("evicting pods of job ", i), "no"))
+	}
+	require.LessOrEqual(t, len(b.last), maxFailures)
 }

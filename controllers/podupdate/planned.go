@@ -1,10 +1,14 @@
 package podupdate
 
 import (
+	"cmp"
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -72,16 +76,18 @@ func PreferUnboost(update, unboost engine.Verdict) bool {
 	return unboost.Do != facts.DoSkip || unboost.Class == facts.ClassMisconfigured && update.Class == facts.ClassSettled
 }
 
-// CarriedOut updates a group after a pod of it was evicted or resized, as do says.
-func CarriedOut(do string, pod *corev1.Pod, group *facts.Group) {
-	switch do {
-	case facts.DoEvict:
-		if pod.Status.Phase != corev1.PodPending { // a pending pod was unavailable before
-			group.Disrupted++
-		}
-		group.Evictions = facts.Refusals{}
-	case facts.DoInPlace:
-		group.Disrupted++
-		group.Resizes = facts.Refusals{}
+// ShadowDifferences describes what an audited plan would do differently with a pod that the
+// enforced plan has assessed: the decision, the order, and the resources. ask is the question that
+// enforced answers. It is nil without differences.
+func ShadowDifferences(shadow *engine.Plan, r Request, assessed *Pod, enforced engine.Verdict, ask func(*Pod, *engine.Plan) engine.Verdict) []string {
+	tried, _ := Assess(shadow, r, nil)
+	verdict := ask(tried, shadow)
+	differs := policy.VerdictDifference(enforced, verdict)
+	if order, other := assessed.Priority, tried.Priority; other.First != order.First || cmp.Compare(other.Then, order.Then) != 0 {
+		differs = append(differs, fmt.Sprintf("order (%d, %g) → (%d, %g)", order.First, order.Then, other.First, other.Then))
 	}
+	if Acts(verdict.Do) {
+		differs = append(differs, facts.ChangeDifferences(assessed.Change, tried.Change)...)
+	}
+	return differs
 }

@@ -55,7 +55,12 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 		Defaulted: r.Limits.Defaulted(r.Pod, change),
 	}}
 	p.Ignored = ignored(p.Admit(plan, trace))
-	p.about(r)
+	p.Resize = resizeAt(r)
+	if r.Infeasible != nil {
+		p.Attempt.Infeasible = true
+		p.Attempt.NowLower = facts.RequestsAfter(r.Pod, p.Change).LowerThan(r.Infeasible)
+	}
+	p.Owner, _ = target.DirectOwner(r.Pod)
 	priority, more := p.Rank(plan, trace)
 	p.Priority = priority
 	failed = append(failed, more...)

@@ -1,3 +1,7 @@
+// Package podupdate is what becomes of running pods: the resources that the rules want for a pod, how far
+// it is from them, its priority, and a Step, which decides on the pods of a VPA one after the other and
+// has that carried out. The updater, explanations, `celvpa plan` and `celvpa backtest` run it. It reads no
+// clock of its own and calls no API server.
 package podupdate
 
 import (
@@ -28,8 +32,6 @@ type Step struct {
 	Failed func(c *Candidate, consequence string, failed ...*engine.RuleError)
 	// Asked is told of each verdict; nil = nobody is.
 	Asked func(c *Candidate)
-
-	alike Alike
 }
 
 // Candidate is a pod of a step. Its group is shared with the other pods of its owner.
@@ -78,7 +80,7 @@ func (s *Step) Candidate(r Request, group *facts.Group, trace *engine.Trace) (*C
 	}
 	c := &Candidate{Request: r, Group: group, Trace: trace}
 	var failed []*engine.RuleError
-	c.Pod, failed = s.alike.Assess(s.Plan, r, trace)
+	c.Pod, failed = Assess(s.Plan, r, trace)
 	if s.Memory != nil {
 		s.Memory.about(c, s.Now)
 	}
@@ -127,7 +129,7 @@ func (s *Step) Take(c *Candidate) {
 			tried = facts.RequestsAfter(c.Request.Pod, c.Change)
 		}
 		if m := s.remembers(); m != nil {
-			m.Infeasible.Note(c.Request.Pod.UID, tried)
+			m.wasInfeasible(c.Request.Pod.UID, tried)
 		}
 	}
 }
@@ -149,12 +151,10 @@ func (s *Step) resize(c *Candidate) (refused bool) {
 	case Left:
 		return false
 	case Done:
-		CarriedOut(facts.DoInPlace, pod, c.Group)
+		c.Group.Disrupted++
+		c.Group.Resizes = facts.Refusals{}
 		if m := s.remembers(); m != nil {
-			m.Sent.Note(pod, s.Clock.Now())
-			m.Resizing.Replaced(pod.UID, s.Now)
-			m.Infeasible.Forget(pod.UID)
-			m.BackOffs.Resizes.Clear(c.Owner, pod.UID)
+			m.resized(c, s.Clock.Now(), s.Now)
 		}
 		return false
 	case Gone:
@@ -162,7 +162,7 @@ func (s *Step) resize(c *Candidate) (refused bool) {
 	case Unknown:
 		c.Group.Disrupted++
 		if m := s.remembers(); m != nil {
-			m.Sent.Note(pod, s.Clock.Now())
+			m.NoteSent(pod, nil, s.Clock.Now())
 		}
 	}
 	c.Attempt.Refused, c.Attempt.Message = answer.Refused, answer.Message
@@ -175,21 +175,20 @@ func (s *Step) evict(c *Candidate) {
 	answer := s.Actuator.Evict(c)
 	switch answer.Outcome {
 	case Done:
-		CarriedOut(facts.DoEvict, pod, c.Group)
+		disrupted(c)
+		c.Group.Evictions = facts.Refusals{}
 		if m := s.remembers(); m != nil {
-			m.BackOffs.Evictions.Clear(c.Owner, pod.UID)
+			m.evicted(c, s.Clock.Now())
 			timeout, failed := facts.ReplacementTimeout(s.Plan, s.VPA, *c.Group)
 			s.failed(c, "replacement pod may not be tracked", failed...)
 			m.Breaker.Evicted(c.Owner, pod, s.Now, timeout)
-			m.Breaker.Leaves(pod.UID, s.Clock.Now())
-			m.Infeasible.Forget(pod.UID)
 		}
 	case Gone:
 		disrupted(c) // the cache still shows it running
 	case Unknown:
 		disrupted(c)
 		if m := s.remembers(); m != nil {
-			m.Breaker.Leaves(pod.UID, s.Clock.Now())
+			m.NoteEvicted(pod.UID, s.Clock.Now())
 		}
 	case Declined:
 		s.refused(c, false, answer)
@@ -206,7 +205,7 @@ func (s *Step) refused(c *Candidate, resize bool, answer Answer) {
 	c.Refusal = facts.DecideRefused(s.Plan, facts.RefusedRequest{Resize: resize, Why: answer.Refused, Message: answer.Message, Then: then})
 	s.failed(c, "refusal not counted", c.Refusal.Err)
 	if m := s.remembers(); m != nil {
-		m.refused(c, c.Refusal.Do, resize, answer, s.Now)
+		m.wasRefused(c, c.Refusal.Do, resize, answer, s.Now)
 	}
 }
 

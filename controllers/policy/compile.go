@@ -55,6 +55,12 @@ func (c *compiling) due() bool {
 	return false
 }
 
+// overlaidBook is a rulebook with one more overlay.
+type overlaidBook struct {
+	book    *compile.Rulebook
+	overlay *document.Overlay
+}
+
 // maxLeftBehind bounds compilations that did not stop when canceled: repeated edits of overlays
 // must not fill the process with them.
 const maxLeftBehind = 4
@@ -81,19 +87,13 @@ func (c *compiling) overlay(files, book *compile.Rulebook, o *rulesv1alpha1.Rule
 		return nil, nil, fmt.Errorf("%d RuleOverlays are still compiling and do not end: restart celvpa once they are fixed", going)
 	}
 	delete(c.exceeded, o.UID)
-	type result struct {
-		book    *compile.Rulebook
-		overlay *document.Overlay
-	}
 	compile := c.compile
 	if compile == nil {
 		compile = compileOverlay
 	}
-	ready := make(chan result, 1)
-	err := cmp.Or(c.limits, overlayLimits).run(c.clock, "compiling RuleOverlay", o.Name, func(spend func(size int) error) error {
-		next, overlay, err := compile(book, o, spend)
-		ready <- result{next, overlay}
-		return err
+	out, err := within(cmp.Or(c.limits, overlayLimits), c.clock, "compiling RuleOverlay", o.Name, func(spend func(size int) error) (out overlaidBook, err error) {
+		out.book, out.overlay, err = compile(book, o, spend)
+		return out, err
 	})
 	if excessive := (*excessive)(nil); errors.As(err, &excessive) {
 		if c.exceeded == nil {
@@ -108,7 +108,6 @@ func (c *compiling) overlay(files, book *compile.Rulebook, o *rulesv1alpha1.Rule
 	if err != nil {
 		return nil, nil, err
 	}
-	out := <-ready
 	return out.book, out.overlay, nil
 }
 
@@ -130,16 +129,9 @@ func compileOverlay(book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay, spend 
 
 // back is the rulebook with the previous version of an overlay.
 func (c *compiling) back(book *compile.Rulebook, before accepted) (*compile.Rulebook, error) {
-	ready := make(chan *compile.Rulebook, 1)
-	err := cmp.Or(c.limits, overlayLimits).run(c.clock, "compiling RuleOverlay", before.overlay.Name.Value, func(spend func(size int) error) error {
-		next, err := book.WithUntil(before.overlay, spend)
-		ready <- next
-		return err
+	return within(cmp.Or(c.limits, overlayLimits), c.clock, "compiling RuleOverlay", before.overlay.Name.Value, func(spend func(size int) error) (*compile.Rulebook, error) {
+		return book.WithUntil(before.overlay, spend)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return <-ready, nil
 }
 
 // load compiles files that were read. It does not start while an abandoned compilation of files is
@@ -148,16 +140,10 @@ func (c *compiling) load(o Options, layer *document.Layer) (*compile.Rulebook, e
 	if c.files.going() {
 		return nil, c.files
 	}
-	ready := make(chan *compile.Rulebook, 1)
-	err := fileLimits.run(c.clock, "compiling the rules at", cmp.Or(o.Path, "(shipped)"), func(func(size int) error) error {
-		files, err := loadTested(o, layer)
-		ready <- files
-		return err
+	files, err := within(fileLimits, c.clock, "compiling the rules at", cmp.Or(o.Path, "(shipped)"), func(func(size int) error) (*compile.Rulebook, error) {
+		return loadTested(o, layer)
 	})
 	c.files = nil
 	errors.As(err, &c.files)
-	if err != nil {
-		return nil, err
-	}
-	return <-ready, nil
+	return files, err
 }

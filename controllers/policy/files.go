@@ -150,7 +150,7 @@ func (r *reader) entry(name string, entry fs.DirEntry) error {
 	}
 	r.files = append(r.files, r.file(name))
 	if r.left < 0 {
-		return fmt.Errorf("the rule files have more than %d bytes, of which %s is the first too many; take out what is no rule", maxTotalBytes, name)
+		return fmt.Errorf("the rule files exceed %d bytes at %s; remove files that hold no rules", maxTotalBytes, name)
 	}
 	return nil
 }
@@ -174,10 +174,10 @@ func (r *reader) file(name string) document.File {
 	return out
 }
 
-var errNotRegular = errors.New("this is no regular file, but a folder, a pipe, a socket or a device; put the text itself here")
+var errNotRegular = errors.New("not a regular file, but a folder, a pipe, a socket or a device; put the text itself here")
 
-// place is where a file is to be read: those of a ConfigMap are in the version that was found first.
-func (r *reader) place(name string) (root *os.Root, at string, mounted bool) {
+// resolve is where to read a file: those of a ConfigMap are in the version that was found first.
+func (r *reader) resolve(name string) (root *os.Root, path string, mounted bool) {
 	if r.data != nil {
 		if to, err := r.root.Readlink(name); err == nil {
 			if below, ok := strings.CutPrefix(to, dataLink+"/"); ok {
@@ -189,7 +189,7 @@ func (r *reader) place(name string) (root *os.Root, at string, mounted bool) {
 }
 
 func (r *reader) read(name string) ([]byte, error) {
-	root, name, mounted := r.place(name)
+	root, name, mounted := r.resolve(name)
 	r.loose = r.loose || !mounted
 	info, err := root.Stat(name) // opening a device may have effects
 	if err != nil {

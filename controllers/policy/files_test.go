@@ -44,11 +44,11 @@ func TestOnlyRegularFilesOfTheFolderAreRead(t *testing.T) {
 		{"a pipe", func(t *testing.T, dir string) {
 			require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "p.yaml"), 0o600))
 		},
-			[]string{"p.yaml:1:1: this is no regular file, but a folder, a pipe, a socket or a device; put the text itself here"}},
+			[]string{"p.yaml:1:1: not a regular file, but a folder, a pipe, a socket or a device; put the text itself here"}},
 		{"a link to a pipe", func(t *testing.T, dir string) {
 			require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "p"), 0o600))
 			require.NoError(t, os.Symlink("p", filepath.Join(dir, "l.yaml")))
-		}, []string{"l.yaml:1:1: this is no regular file"}},
+		}, []string{"l.yaml:1:1: not a regular file"}},
 		{"a link out of the folder", func(t *testing.T, dir string) {
 			require.NoError(t, os.Symlink(elsewhere, filepath.Join(dir, "s.yaml")))
 		},
@@ -59,7 +59,7 @@ func TestOnlyRegularFilesOfTheFolderAreRead(t *testing.T) {
 		{"a link in a circle", func(t *testing.T, dir string) { require.NoError(t, os.Symlink("c.yaml", filepath.Join(dir, "c.yaml"))) },
 			[]string{"c.yaml:1:1: the file cannot be read: "}},
 		{"a link to a folder", func(t *testing.T, dir string) { require.NoError(t, os.Symlink(".", filepath.Join(dir, "f.yaml"))) },
-			[]string{"f.yaml:1:1: this is no regular file"}},
+			[]string{"f.yaml:1:1: not a regular file"}},
 		{"a large file", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "l.yaml"), make([]byte, 8<<20)) },
 			[]string{"l.yaml:1:1: the file has 1048577 bytes; at most 1048576 are read: split it"}},
 		{"many files", func(t *testing.T, dir string) {
@@ -71,7 +71,7 @@ func TestOnlyRegularFilesOfTheFolderAreRead(t *testing.T) {
 			for i := range 33 {
 				write(t, filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), make([]byte, 1<<20))
 			}
-		}, []string{"the rule files have more than 33554432 bytes, of which ", "take out what is no rule"}},
+		}, []string{"the rule files exceed 33554432 bytes at ", "remove files that hold no rules"}},
 		{"all faults at once", func(t *testing.T, dir string) {
 			require.NoError(t, os.Symlink(elsewhere, filepath.Join(dir, "a.yaml")))
 			write(t, filepath.Join(dir, "b.yaml"), []byte("kind: Nonsense\n"))
@@ -117,7 +117,7 @@ func TestAFileThatIsNamedMayBeALink(t *testing.T) {
 	require.NoError(t, os.Remove(link))
 	require.NoError(t, os.Symlink("/dev/zero", link))
 	_, err = Open(Options{Path: link})
-	require.ErrorContains(t, err, link+":1:1: this is no regular file")
+	require.ErrorContains(t, err, link+":1:1: not a regular file")
 }
 
 // mounted writes a version of a folder as kubelet mounts ConfigMaps, with many files that all say

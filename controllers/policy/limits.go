@@ -59,11 +59,11 @@ func (e *excessive) going() bool {
 	}
 }
 
-// run does work in a goroutine of its own, within limits. Work calls spend before each expression,
+// within does work in a goroutine of its own, within limits. Work calls spend before each expression,
 // with the bytes of its source, and ends when that returns an error. Work that does not end is
 // abandoned, because nothing can end it from outside.
 // The error is an *excessive when the limits were exceeded. A panic is an error, too.
-func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(size int) error) error) error {
+func within[T any](l limits, clk clock.Clock, doing, about string, work func(spend func(size int) error) (T, error)) (out T, err error) {
 	var why atomic.Pointer[excessive]
 	spent := 0
 	spend := func(size int) error {
@@ -77,20 +77,24 @@ func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(s
 		return nil
 	}
 	begin := heap()
-	done, ended := make(chan error, 1), make(chan struct{})
+	type result struct {
+		out T
+		err error
+	}
+	done, ended := make(chan result, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
 		defer func() {
 			if p := recover(); p != nil { // an overlay must not end the process, nor its next start
 				debug.PrintStack() // to standard error, as the log
-				done <- fmt.Errorf("%s %s panics; please report this: %v", doing, about, p)
+				done <- result{err: fmt.Errorf("%s %s panics; please report this: %v", doing, about, p)}
 			}
 		}()
-		err := work(spend)
+		made, err := work(spend)
 		if exceeded := why.Load(); err != nil && exceeded != nil {
 			err = exceeded
 		}
-		done <- err
+		done <- result{made, err}
 	}()
 	deadline, look := clk.NewTimer(l.hang), clk.NewTimer(lookInterval)
 	defer deadline.Stop()
@@ -98,8 +102,8 @@ func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(s
 	for {
 		exceeded := &excessive{}
 		select {
-		case err := <-done:
-			return err
+		case made := <-done:
+			return made.out, made.err
 		case <-deadline.C():
 			exceeded.error = fmt.Errorf("%s %s has not ended within %s, because this machine is busy or because it never does: it is tried again", doing, about, l.hang)
 		case <-look.C():
@@ -118,7 +122,7 @@ func (l limits) run(clk clock.Clock, doing, about string, work func(spend func(s
 		case <-time.After(grace):
 			exceeded.running = ended
 		}
-		return exceeded
+		return out, exceeded
 	}
 }
 

@@ -3,13 +3,9 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
-	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/controllers/answers"
@@ -100,102 +96,9 @@ func own(path string) (layer *document.Layer, atOnce bool, err error) {
 	return &read, atOnce, nil
 }
 
-// Rules are rule files that were read, with all that is needed to compile them.
-type Rules struct {
-	Library *document.Library
-
-	registry *registry.Registry
-	// Options are those that the files were opened with.
-	Options Options
-}
-
-// Open reads the rule files. The error lists every fault with its position; rules that come with it are for finding more faults.
-func Open(o Options) (*Rules, error) {
-	layer, _, err := own(o.Path)
-	if err != nil {
-		return nil, err
-	}
-	return openOver(o, layer)
-}
-
-// openOver lays rule files that were read, nil for none, over the shipped ones.
-func openOver(o Options, layer *document.Layer) (*Rules, error) {
-	library, err := Shipped()
-	if err == nil && layer != nil {
-		over := loader
-		over.Base = library
-		library, err = over.Load(*layer)
-	}
-	if library == nil {
-		return nil, err
-	}
-	registry, broken := Registry()
-	if broken != nil {
-		return nil, broken
-	}
-	if o.Pipeline == "" {
-		o.Pipeline = rules.DefaultPipeline
-	}
-	return &Rules{Library: library, registry: registry, Options: o}, err
-}
-
-// Compile compiles every pipeline, alone and with its overlays. The error lists every fault with
-// its position.
-func (r *Rules) Compile() (*compile.Rulebook, error) {
-	o := r.Options
-	return compile.NewRulebook(r.Library, r.registry, compile.Options{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params, Points: o.Points, Cache: o.Cache})
-}
-
-// Load reads and compiles the rules.
-func Load(o Options) (*compile.Rulebook, error) {
-	r, err := Open(o)
-	if err != nil {
-		return nil, err
-	}
-	return r.Compile()
-}
-
-// loadTested compiles rule files that were read, and refuses rules that fail the test tables among them.
-func loadTested(o Options, layer *document.Layer) (*compile.Rulebook, error) {
-	r, err := openOver(o, layer)
-	if err != nil {
-		return nil, err
-	}
-	book, err := r.Compile()
-	if err != nil { // what does not compile fails no table
-		return nil, err
-	}
-	if err := r.TestOwn(); err != nil {
-		return nil, err
-	}
-	return book, nil
-}
-
 // For chooses the plans of a VPA: the pipeline that it pins, with the overlays that match it.
 func For(book *compile.Rulebook, v *vpav1.VerticalPodAutoscaler) compile.Selection {
 	return book.For(document.Subject{Namespace: v.Namespace, Labels: v.Labels, Pipeline: v.Annotations[AnnotationPipeline]})
-}
-
-// Admits reports whether a VPA changes new pods by the rules of pod.admit, as admission asks them:
-// without the pipeline that a VPA pins, the default one counts.
-func Admits(book *compile.Rulebook, v *vpav1.VerticalPodAutoscaler) bool {
-	return v.Unreadable() == "" && For(book, v).Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do == facts.DoApply
-}
-
-// Boosting are those VPAs of one target that may have boosted its pods: those that change new pods.
-// If none does any more, they are all that can be read, because boosts must end.
-func Boosting(book *compile.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) []*vpav1.VerticalPodAutoscaler {
-	var readable []*vpav1.VerticalPodAutoscaler
-	for _, v := range vpas {
-		if v.Unreadable() == "" {
-			readable = append(readable, v)
-		}
-	}
-	admit := slices.DeleteFunc(slices.Clone(readable), func(v *vpav1.VerticalPodAutoscaler) bool { return !Admits(book, v) })
-	if len(admit) == 0 {
-		return readable
-	}
-	return admit
 }
 
 // DescribeRules describes the rules that were chosen for a VPA.
@@ -228,17 +131,4 @@ func WithOverlays(book *compile.Rulebook, objects []rulesv1alpha1.RuleOverlay) (
 		}
 	}
 	return book, faults.Join(errs...)
-}
-
-// Precedence compares two VPAs of a namespace that select the same pod, by the rules of each at
-// vpa.order: negative where a has it.
-func Precedence(book *compile.Rulebook, log logr.Logger) func(a, b *vpav1.VerticalPodAutoscaler) int {
-	order := func(v *vpav1.VerticalPodAutoscaler) facts.Order {
-		out, failed := facts.OrderOf(For(book, v).Plan, v)
-		Report(log.WithValues("namespace", v.Namespace, "vpa", v.Name), "order among VPAs that select the same pods unchanged", failed...)
-		return out
-	}
-	return func(a, b *vpav1.VerticalPodAutoscaler) int {
-		return cmp.Or(order(a).Compare(order(b)), strings.Compare(a.Name, b.Name))
-	}
 }

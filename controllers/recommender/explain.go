@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/answers"
-	"github.com/celvpa/celvpa/controllers/decisions"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -41,7 +40,7 @@ func (r *Recommender) explain(u *Update) {
 	}
 	decision := answers.Decision{
 		Time: r.Clock.Now(), Action: "Recommend", Rules: w.Chosen.Plan.Digest(),
-		Inputs: decisions.Digest(w.VPA.Spec, w.VPA.Status.Recommendation, result.inputs()),
+		Inputs: answers.Digest(w.VPA.Spec, w.VPA.Status.Recommendation, result.inputs()),
 	}
 	for _, c := range changed {
 		decision.Rule = cmp.Or(decision.Rule, c.rule())

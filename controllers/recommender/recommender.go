@@ -19,8 +19,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/cycle"
-	"github.com/celvpa/celvpa/controllers/decisions"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/recommender/usage"
@@ -48,7 +48,7 @@ type Options struct {
 	Targets     *target.Selectors
 	Rules       func() *compile.Rulebook // the rules in force, read once a cycle
 	Shadows     *policy.Shadows
-	Decisions   *decisions.Log // nil = none are kept
+	Decisions   *answers.Log // nil = none are kept
 	Clock       clock.WithTicker
 	Log         logr.Logger
 	Name        string // --recommender-name

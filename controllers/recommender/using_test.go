@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/decisions"
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
@@ -27,7 +27,7 @@ func TestExplanationsDoNotDisturbCycles(t *testing.T) {
 		used = append(used, name+" app", name+" side")
 	}
 	c := newCluster(t, append(objects, checkpointOf("v1", "app", 5))...)
-	c.Decisions = decisions.New(decisions.Options{Component: "recommender", Kept: 20})
+	c.Decisions = answers.NewLog(answers.LogOptions{Component: "recommender", Kept: 20})
 	c.OOMs = func() []model.OOM {
 		return []model.OOM{{Pod: model.PodID{Namespace: "ns", Name: "v2"}, Container: "app", Memory: 1 << 30, At: time.Now()}}
 	}
@@ -151,7 +151,7 @@ func TestTheStatusStaysUntilUsageIsLoaded(t *testing.T) {
 // TestADecisionIsKeptWhenATargetChanges: from, to, and the rules.
 func TestADecisionIsKeptWhenATargetChanges(t *testing.T) {
 	c := newCluster(t, workload("a", "app", "side")...)
-	c.Decisions = decisions.New(decisions.Options{Component: "recommender", Kept: 20})
+	c.Decisions = answers.NewLog(answers.LogOptions{Component: "recommender", Kept: 20})
 	c.cycle("a app")
 	c.cycle("a app")
 	c.fault = func(verb string, _ client.Object) error {

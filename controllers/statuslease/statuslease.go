@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/cycle"
+	"github.com/celvpa/celvpa/controllers/notice"
 )
 
 // Renewer renews the lease while the admission controller serves. Every replica does.
@@ -39,7 +40,7 @@ type Renewer struct {
 	// lease is not renewed meanwhile. nil = that is never known.
 	Unreached func() error
 
-	withheld bool // the last renewal
+	notices notice.Board
 }
 
 // NeedLeaderElection lets every replica renew.
@@ -55,32 +56,21 @@ func (r *Renewer) Start(ctx context.Context) error {
 	return nil
 }
 
-// attempt logs a failed renewal; the next attempt may succeed.
+// attempt logs a failed renewal; the next attempt may succeed. It does not renew a lease that would say what is not so.
 func (r *Renewer) attempt(ctx context.Context) {
-	if r.unreached() {
-		return
+	if r.Unreached != nil {
+		err := r.Unreached()
+		r.notices.Report(r.Log.WithValues("lease", r.Key.String()), "renewing the status lease", err,
+			"not renewing the status lease, so the updater pauses evictions: new pods do not get their recommendations")
+		if err != nil {
+			return
+		}
 	}
 	timed, cancel := context.WithTimeout(ctx, r.Interval)
 	defer cancel()
 	if err := r.renew(timed); err != nil && ctx.Err() == nil {
 		r.Log.Error(err, "cannot renew the status lease; the updater pauses evictions if this continues")
 	}
-}
-
-// unreached reports whether the lease would say what is not so, and logs a change.
-func (r *Renewer) unreached() bool {
-	var err error
-	if r.Unreached != nil {
-		err = r.Unreached()
-	}
-	switch withheld := err != nil; {
-	case withheld && !r.withheld:
-		r.Log.Error(err, "not renewing the status lease, so the updater pauses evictions: new pods do not get their recommendations", "lease", r.Key.String())
-	case !withheld && r.withheld:
-		r.Log.Info("renewing the status lease again", "lease", r.Key.String())
-	}
-	r.withheld = err != nil
-	return r.withheld
 }
 
 func (r *Renewer) renew(ctx context.Context) error {

@@ -10,7 +10,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
-	"github.com/celvpa/celvpa/controllers/updater/counters"
 )
 
 // actuator sends what a step decides on the pods of a VPA to the API server, within the limits of the process, and reports it.
@@ -27,17 +26,17 @@ var _ podupdate.Actuator = (*actuator)(nil)
 func (a *actuator) took(c *podupdate.Candidate) {
 	if c.Attempt.Refused != "" && c.Attempt.Refused != facts.RefusedGone {
 		if c.Verdict.Do == facts.DoRememberInfeasible {
-			a.counted.ResizeFailed(counters.Infeasible)
+			a.counted.resizeFailed(reasonInfeasible)
 		} else {
-			a.counted.ResizeFailed(counters.Resize)
+			a.counted.resizeFailed(reasonResize)
 		}
 	}
 	switch c.Verdict.Do {
 	case facts.DoRememberInfeasible:
 		podLog(a.log, c).Info("resize infeasible on this node; retrying once less is recommended", "rule", c.Verdict.Rule, "reason", c.Verdict.Reason)
 	case facts.DoSkipInfeasible:
-		a.counted.SkippedAsInfeasible()
-		if a.memory.Infeasible.Report(c.Request.Pod.UID) {
+		a.counted.skippedAsInfeasible()
+		if a.memory.ReportInfeasible(c.Request.Pod.UID) {
 			a.Actuator.Recorder.Eventf(c.Request.Pod, a.vpa, corev1.EventTypeNormal, "InPlaceResizeSkipped", "Resize",
 				"%s (%s)", c.Verdict.Reason, c.Verdict.Rule)
 		}
@@ -65,26 +64,27 @@ func (a *actuator) Resize(c *podupdate.Candidate, change facts.PodChange) podupd
 		if restarts {
 			a.first.giveBack()
 		}
-		a.counted.ResizeFailed(counters.ResizeLimit)
+		a.counted.resizeFailed(reasonResizeLimit)
 		log.Info("resize rate limit reached; remaining resizes wait for the next cycle", "rule", c.Verdict.Rule, "error", err.Error())
 		return a.left(c, postponedByRate)
 	}
-	about := "resizing pods of " + c.Owner.String()
+	about := reportOf(a.vpa, "resizing pods of "+c.Owner.String())
 	marked, err := a.Actuator.Resize(a.ctx, pod, a.vpa, change, c.Verdict)
-	a.sent = a.sent || err == nil || !actuation.Unsent(err)
-	if err == nil {
+	outcome := actuation.OutcomeOf(err)
+	a.sent = a.sent || outcome != podupdate.Left
+	if outcome == podupdate.Done {
 		a.record(a.workload, c, c.Verdict.Do, c.Verdict)
 		a.tally.resized++
-		a.counted.Resized()
-		a.unmarked.Forget(pod.UID)
+		a.counted.resized()
+		a.unmarked.Delete(pod.UID)
 		if !marked {
-			a.unmarked.Remember(pod.UID, mark{vpa: a.vpa.Name, change: change}.failed(a.now))
+			a.unmarked.Store(pod.UID, mark{vpa: a.vpa.Name, change: change}.failed(a.now))
 		}
-		a.reported.Over(a.vpa.UID, about)
+		a.reported.Over(about)
 		log.Info("pod resized in place", "rule", c.Verdict.Rule, "reason", c.Verdict.Reason)
 		return podupdate.Answer{}
 	}
-	if restarts && (actuation.Declined(err) || actuation.Unsent(err)) {
+	if restarts && outcome != podupdate.Unknown {
 		a.first.giveBack()
 	}
 	answer := podupdate.Answer{Outcome: podupdate.Declined, Refused: actuation.RefusalOf(err), Message: actuation.Said(err)}
@@ -94,16 +94,16 @@ func (a *actuator) Resize(c *podupdate.Candidate, change facts.PodChange) podupd
 		answer.Outcome = podupdate.Gone
 		return answer
 	case facts.RefusedNotAnswered:
-		switch {
-		case actuation.Unsent(err):
+		switch outcome {
+		case podupdate.Left:
 			a.postpone(c, postponedByDeadline)
-		case !actuation.Declined(err):
+		case podupdate.Unknown:
 			answer.Outcome = podupdate.Unknown
-			a.unmarked.Remember(pod.UID, mark{vpa: a.vpa.Name, change: change, unsure: true})
+			a.unmarked.Store(pod.UID, mark{vpa: a.vpa.Name, change: change, unsure: true})
 		}
 	case facts.RefusedConflict:
 	default:
-		if a.reported.News(a.vpa.UID, about, withoutPod(answer.Message, pod)) {
+		if a.reported.News(about, withoutPod(answer.Message, pod)) {
 			a.Actuator.Recorder.Eventf(a.vpa, pod, corev1.EventTypeWarning, "ResizeRefused", "Resize",
 				"Pod %s cannot be resized: %s (%s)", pod.Name, answer.Message, c.Verdict.Rule)
 		}
@@ -125,48 +125,47 @@ func (a *actuator) Evict(c *podupdate.Candidate) podupdate.Answer {
 	if err := wait(a.ctx, a.Limits.Evictions); err != nil {
 		a.evictionsOver.Store(true)
 		a.first.giveBack()
-		a.counted.EvictionFailed(counters.EvictionLimit)
+		a.counted.evictionFailed(reasonEvictionLimit)
 		log.Info("eviction rate limit reached; remaining evictions wait for the next cycle", "rule", c.Verdict.Rule, "error", err.Error())
 		return a.left(c, postponedByRate)
 	}
-	about := "evicting pods of " + c.Owner.String()
+	about := reportOf(a.vpa, "evicting pods of "+c.Owner.String())
 	err := a.Actuator.Evict(a.ctx, pod, a.vpa, c.Verdict)
-	a.sent = a.sent || err == nil || !actuation.Unsent(err)
-	what := actuation.AnswerOf(err)
-	if what != actuation.Evicted && what != actuation.Unsure {
+	outcome := actuation.OutcomeOf(err)
+	a.sent = a.sent || outcome != podupdate.Left
+	if outcome != podupdate.Done && outcome != podupdate.Unknown {
 		a.first.giveBack()
 	}
-	switch what {
-	case actuation.Evicted:
+	switch outcome {
+	case podupdate.Done:
 		a.record(a.workload, c, c.Verdict.Do, c.Verdict)
 		a.tally.evicted++
-		a.counted.Evicted()
-		a.reported.Over(a.vpa.UID, about)
+		a.counted.evicted()
+		a.reported.Over(about)
 		log.Info("pod evicted", "rule", c.Verdict.Rule, "reason", c.Verdict.Reason)
 		return podupdate.Answer{}
-	case actuation.Gone:
+	case podupdate.Gone:
 		log.V(2).Info("pod gone", "rule", c.Verdict.Rule)
 		return podupdate.Answer{Outcome: podupdate.Gone}
-	case actuation.NotSent:
+	case podupdate.Left:
 		log.V(2).Info("eviction waits for the next cycle", "rule", c.Verdict.Rule, "reason", err.Error())
 		return a.left(c, postponedByDeadline)
 	}
-	answer := podupdate.Answer{Outcome: podupdate.Declined, Refused: actuation.EvictionRefusalOf(err), Message: actuation.Said(err)}
+	answer := podupdate.Answer{Outcome: outcome, Refused: actuation.RefusalOf(err), Message: actuation.Said(err)}
 	message := "eviction refused; retrying in a later cycle"
-	if what == actuation.Unsure {
-		answer.Outcome = podupdate.Unknown
+	if outcome == podupdate.Unknown {
 		message = "eviction not answered; the pod counts as evicted until the cache shows what became of it"
 		a.Actuator.Recorder.Eventf(a.vpa, pod, corev1.EventTypeWarning, "EvictionNotAnswered", "Evict",
 			"Pod %s may have been evicted: %s (%s)", pod.Name, actuation.Unclear(err), c.Verdict.Rule)
-	} else if a.reported.News(a.vpa.UID, about, withoutPod(answer.Message, pod)) {
+	} else if a.reported.News(about, withoutPod(answer.Message, pod)) {
 		may := "cannot"
-		if what == actuation.Budget {
+		if answer.Refused == facts.RefusedBudget {
 			may = "may not"
 		}
 		a.Actuator.Recorder.Eventf(a.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 			"Pod %s %s be evicted: %s (%s)", pod.Name, may, answer.Message, c.Verdict.Rule)
 	}
-	a.counted.EvictionFailed(counters.Eviction)
+	a.counted.evictionFailed(reasonEviction)
 	a.recordRefused(a.workload, c, actionEvictionRefused, answer.Message)
 	log.Info(message, "rule", c.Verdict.Rule, "answer", answer.Message)
 	return answer

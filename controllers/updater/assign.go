@@ -13,7 +13,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
-	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 )
@@ -24,7 +23,7 @@ type workload struct {
 	rules   compile.Selection
 	pods    []*corev1.Pod
 	others  map[types.UID]string // the VPAs by which admission would replace pods, where that is not vpa
-	counted counters.VPA
+	counted counters
 
 	started bool // a worker has taken it; set by the dispatcher
 	// Set by the worker:
@@ -61,8 +60,8 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 	}
 	out := make([]*workload, 0, len(byVPA))
 	for _, w := range byVPA {
-		w.counted = counters.Of(w.vpa, len(w.pods))
-		w.counted.Begin()
+		w.counted = countersOf(w.vpa, len(w.pods))
+		w.counted.begin()
 		out = append(out, w)
 	}
 	return out
@@ -147,7 +146,7 @@ func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, vpas matcher.
 		workers.Go(func() {
 			for i := first; i < len(groups); i += assigners {
 				s := groups[i]
-				s.pods = slices.DeleteFunc(s.pods, func(pod *corev1.Pod) bool { return !alive(pod) || r.memory.Breaker.IsGone(pod.UID, r.now) })
+				s.pods = slices.DeleteFunc(s.pods, func(pod *corev1.Pod) bool { return !alive(pod) || r.memory.IsGone(pod.UID, r.now) })
 				r.lookUp(ctx, s, vpas)
 			}
 		})

@@ -12,10 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/podupdate/remembered"
-	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -33,7 +32,7 @@ func TestRefusedEvictionBacksOff(t *testing.T) {
 	require.Len(t, w.heard("EvictionRefused"), 1)
 	require.Contains(t, w.heard("EvictionRefused")[0], "EvictionRefused of kept: Pod kept-01 may not be evicted: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget keep needs 4")
 	require.Contains(t, w.heard("EvictionRefused")[0], "(update/evict)")
-	require.Equal(t, 1.0, testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("2", "Recreate", "kept", "ns", "EvictionError")))
+	require.Equal(t, 1.0, testutil.ToFloat64(failedEvictions.WithLabelValues("2", "Recreate", "kept", "ns", "EvictionError")))
 
 	w.clock.Step(30 * time.Second)
 	require.Empty(t, w.cycle())
@@ -170,7 +169,7 @@ func TestPersistentRefusalsBackOff(t *testing.T) {
 				w.clock.Step(time.Minute)
 				w.refusing(ask, nil)
 				require.Equal(t, ask+" web-01", w.cycle()[0], "the refusals are over")
-				evictions, resizes := w.memory.BackOffs.Of(remembered.RefusedTo{Pod: "web-01-uid"}, w.clock.Now())
+				evictions, resizes := w.memory.Refused("web-01-uid", w.clock.Now())
 				require.Zero(t, evictions)
 				require.Zero(t, resizes)
 			})
@@ -205,7 +204,10 @@ func TestRefusedResizeFollowedByAnEvictionDoesNotBackOff(t *testing.T) {
 	w.workload("web", 4, vpav1.UpdateModeInPlaceOrRecreate)
 	w.refusing("resize", forbidden("static pods cannot be resized", ""))
 	require.Equal(t, []string{"resize web-01", "evict web-01", "resize web-02", "evict web-02"}, w.cycle())
-	require.Zero(t, w.memory.BackOffs.Resizes.Len())
+	for _, pod := range []types.UID{"web-01-uid", "web-02-uid"} {
+		_, resizes := w.memory.Refused(pod, w.clock.Now())
+		require.Zero(t, resizes)
+	}
 }
 
 func TestConflictsAndBusyServersDoNotBackOff(t *testing.T) {
@@ -232,7 +234,7 @@ func TestUnansweredCallCountsUntilTheCacheShowsItsOutcome(t *testing.T) {
 			w.refusing(ask, nil)
 			w.clock.Step(20 * time.Second)
 			require.Empty(t, w.cycle(), "web-01 may be away, and then web-02 is the only one")
-			require.True(t, w.Busy(w.podNamed("web-01")))
+			require.True(t, w.busy(w.podNamed("web-01")))
 			require.NotContains(t, w.podNamed("web-01").Annotations, "vpaInPlaceUpdated", "it does not show a resize")
 			w.clock.Step(40 * time.Second)
 			require.Equal(t, []string{ask + " web-01"}, w.cycle(), "it was not carried out")

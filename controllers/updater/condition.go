@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,36 +27,17 @@ import (
 // permission. Upstream's manifests do not grant it.
 const forbiddenTime = time.Hour
 
-// conditions records whether conditions may be written. The zero value is ready for use, and it is
-// safe for concurrent use.
-type conditions struct {
-	mu        sync.Mutex
-	forbidden time.Time // last refusal; zero = never
-}
-
-func (c *conditions) allowed(now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.forbidden.IsZero() || now.Sub(c.forbidden) >= forbiddenTime
-}
-
-func (c *conditions) forbid(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forbidden = now
-}
-
 // reportNoEffect reports the rule that pauses evictions of a group because they have no effect, or that leaves pods as they are
 // because of what overlays make of them; empty = none does.
 func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, rule, message string, log logr.Logger) {
-	const about = "evictions without effect"
+	about := reportOf(v, "evictions without effect")
 	if rule == "" {
-		r.reported.Over(v.UID, about)
+		r.reported.Over(about)
 		r.writeCondition(ctx, v, nil, log)
 		return
 	}
 	condition := &vpav1.VerticalPodAutoscalerCondition{Type: vpav1.UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: message}
-	if r.reported.News(v.UID, about, rule) {
+	if r.reported.News(about, rule) {
 		r.Actuator.Recorder.Eventf(v, nil, corev1.EventTypeWarning, string(vpav1.UpdatesHaveNoEffect), "Evict", "%s (%s)", condition.Message, rule)
 		log.Info("updates have no effect", "detail", condition.Message, "rule", rule)
 	}
@@ -147,7 +127,7 @@ func (r *run) clearConditions(ctx context.Context, vpas []vpav1.VerticalPodAutos
 func (r *run) writeCondition(ctx context.Context, v *vpav1.VerticalPodAutoscaler, want *vpav1.VerticalPodAutoscalerCondition, log logr.Logger) {
 	for range 2 {
 		list, changes := withCondition(v.Status.Conditions, want)
-		if !changes || !r.conditions.allowed(r.now) {
+		if refused := r.conditionRefused.Load(); !changes || refused != nil && r.now.Sub(*refused) < forbiddenTime {
 			return
 		}
 		patch, err := json.Marshal([]map[string]any{
@@ -162,7 +142,7 @@ func (r *run) writeCondition(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 		case err == nil, apierrors.IsNotFound(err):
 			return
 		case apierrors.IsForbidden(err):
-			r.conditions.forbid(r.now)
+			r.conditionRefused.Store(&r.now)
 			log.Info("no permission to write condition UpdatesHaveNoEffect; grant patch on verticalpodautoscalers/status", "error", err.Error())
 			return
 		case !apierrors.IsConflict(err) && !apierrors.IsInvalid(err): // a failed test of a JSON Patch is a 422

@@ -3,9 +3,11 @@ package updater
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +20,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -138,7 +141,7 @@ func (e *explanation) assign(ctx context.Context) {
 			e.leave(pod, by.Object, engine.Verdict{Reason: fmt.Sprintf("VerticalPodAutoscaler %s/%s controls it (point vpa.order)", by.Object.Namespace, by.Object.Name)})
 		case podupdate.IgnoredReason(pod) != "":
 			e.leave(pod, e.vpa.Object, engine.Verdict{Reason: podupdate.IgnoredReason(pod)})
-		case e.memory.Breaker.IsGone(pod.UID, e.now):
+		case e.memory.IsGone(pod.UID, e.now):
 			e.leave(pod, e.vpa.Object, engine.Verdict{Reason: "The pod was evicted, or may have been, and the cache does not show it yet"})
 		default:
 			e.work.pods = append(e.work.pods, pod)
@@ -243,7 +246,7 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, update engin
 	if err != nil || top == nil || matcher.Match(ctx, matcher.Boost, top, e.vpas.Of(top.Key), pod, nil) != e.vpa {
 		return nil, verdict, nil
 	}
-	if e.Unboost == nil { // rules say why nothing ends boosts
+	if e.boosts == nil { // rules say why nothing ends boosts
 		c, _ := e.step(&e.work, nil, e.Log).Candidate(e.request(&e.work, pod, e.limits), &facts.Group{}, trace)
 		p = c.Pod
 		verdict = p.DecideUnboost(e.vpa.Rules.Plan, facts.Group{}, trace)
@@ -253,7 +256,7 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, update engin
 		return p, verdict, nil
 	}
 	owner := ownerName(pod)
-	p, verdict, err = e.Unboost(ctx, pod, e.vpa.Object, e.vpa.Rules.Plan, e.ending[owner], trace)
+	p, verdict, err = e.boosts.preview(ctx, pod, e.vpa, e.ending[owner], trace)
 	if err != nil || !podupdate.PreferUnboost(update, verdict) {
 		return nil, verdict, err
 	}
@@ -261,4 +264,64 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, update engin
 		e.ending[owner]++
 	}
 	return p, verdict, nil
+}
+
+// groupOf describes a group at the start of a cycle.
+func groupOf(owner target.Key, g *facts.Group, held string, now time.Time) answers.Group {
+	return answers.Group{
+		Owner: ownerText(owner), Configured: g.Configured, Live: g.Live, Running: g.Running, Ready: g.Ready, Disrupted: g.Disrupted,
+		Evictions: refusalsOf(g.Evictions, now), Resizes: refusalsOf(g.Resizes, now), Unchanged: g.Unchanged, HeldBy: held,
+	}
+}
+
+// refusalsOf is nil without refusals.
+func refusalsOf(r facts.Refusals, now time.Time) *answers.Refusals {
+	if r.Times == 0 {
+		return nil
+	}
+	return &answers.Refusals{Times: r.Times, Last: now.Add(-r.Age).UTC(), Message: r.Message}
+}
+
+// ownerText is kind/name; empty for pods without owner.
+func ownerText(owner target.Key) string {
+	if owner.Name == "" {
+		return ""
+	}
+	return owner.Kind + "/" + owner.Name
+}
+
+func ownerName(pod *corev1.Pod) string {
+	owner, _ := target.DirectOwner(pod)
+	return owner.String()
+}
+
+// podsOf are the pods of a direct owner.
+func podsOf(pods []corev1.Pod, owner target.Key) (out []*corev1.Pod) {
+	for i := range pods {
+		if of, _ := target.DirectOwner(&pods[i]); of == owner {
+			out = append(out, &pods[i])
+		}
+	}
+	return out
+}
+
+// requestsText lists requests by container, such as "app: cpu 4, memory 8Gi"; empty for none.
+func requestsText(r facts.Requests) string {
+	var out []string
+	for _, container := range slices.Sorted(maps.Keys(r)) {
+		var amounts []string
+		for _, resource := range facts.ScaledResources {
+			if q, ok := r[container][resource]; ok {
+				amounts = append(amounts, string(resource)+" "+q.String())
+			}
+		}
+		if len(amounts) == 0 {
+			continue
+		}
+		if container == "" {
+			container = "the pod"
+		}
+		out = append(out, container+": "+strings.Join(amounts, ", "))
+	}
+	return strings.Join(out, "; ")
 }

@@ -98,7 +98,7 @@ func TestAWebhookThatFailsIsNamedAndEvictsNothing(t *testing.T) {
 	require.Equal(t, []string{"resize tall-01"}, tall.cycle())
 	var pods corev1.PodList
 	require.NoError(t, tall.List(t.Context(), &pods))
-	require.False(t, tall.Busy(&pods.Items[0]), "no resize is under way")
+	require.False(t, tall.busy(&pods.Items[0]), "no resize is under way")
 	tall.clock.Step(time.Minute)
 	require.Equal(t, []string{"resize tall-01"}, tall.cycle(), "after a minute one asks again")
 }

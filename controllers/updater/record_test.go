@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/celvpa/celvpa/controllers/decisions"
+	"github.com/celvpa/celvpa/controllers/answers"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 func keepsDecisions(o *Options) {
-	o.Decisions = decisions.New(decisions.Options{Component: "updater", Kept: 100})
+	o.Decisions = answers.NewLog(answers.LogOptions{Component: "updater", Kept: 100})
 }
 
 // recordedNow are the decisions about a VPA since the last call, as "ACTION pod rule", sorted.

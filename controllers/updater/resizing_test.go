@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -102,7 +101,7 @@ func TestPodWithoutAnnotationsStillCountsAsResized(t *testing.T) {
 	require.Equal(t, []string{"resize unmarked-01"}, w.cycle())
 	require.Len(t, w.heard("InPlaceResizedByVPA"), 1)
 	require.Len(t, w.heard("AnnotationFailed"), 1)
-	require.Zero(t, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("1", "unmarked", "ns", "InPlaceUpdateError")))
+	require.Zero(t, testutil.ToFloat64(failedResizes.WithLabelValues("1", "unmarked", "ns", "InPlaceUpdateError")))
 	annotations := func() map[string]string {
 		var pod corev1.Pod
 		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "unmarked-01"}, &pod))
@@ -114,7 +113,7 @@ func TestPodWithoutAnnotationsStillCountsAsResized(t *testing.T) {
 	w.clock.Step(w.Interval)
 	w.cycle()
 	require.Equal(t, map[string]string{"vpaUpdates": "Pod resources updated by unmarked: container 0: cpu request, memory request", "vpaInPlaceUpdated": "true"}, annotations(), "it is made up for")
-	require.Zero(t, w.unmarked.Len())
+	require.Zero(t, sizeOf(&w.unmarked))
 	require.Len(t, w.heard("AnnotationFailed"), 1)
 }
 
@@ -125,7 +124,7 @@ func TestForbiddenAnnotationIsNotRetried(t *testing.T) {
 		w.workload("web", 2, vpav1.UpdateModeInPlaceOrRecreate)
 		w.refusing("annotate", errors.New("not now"))
 		require.Equal(t, []string{"resize web-01"}, w.cycle(), name)
-		require.Equal(t, 1, w.unmarked.Len(), name)
+		require.Equal(t, 1, sizeOf(&w.unmarked), name)
 		tries := 0
 		w.refuse = func(ask, _ string) error {
 			if ask == "annotate" {
@@ -139,7 +138,7 @@ func TestForbiddenAnnotationIsNotRetried(t *testing.T) {
 			w.cycle()
 		}
 		require.Equal(t, 1, tries, name)
-		require.Zero(t, w.unmarked.Len(), name)
+		require.Zero(t, sizeOf(&w.unmarked), name)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/turns"
-	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 )
@@ -100,21 +99,31 @@ func (r *run) isOutdated() bool {
 // evictions.
 func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) {
 	isLive := r.memory.Look(pods, r.now)
-	r.unmarked.Keep(isLive)
-	r.recorded.Keep(isLive)
-
-	uids, names := make(map[types.UID]bool, len(vpas)), make(map[types.NamespacedName]bool, len(vpas))
-	for i := range vpas {
-		uids[vpas[i].UID], names[nameOf(&vpas[i])] = true, true
+	for _, pods := range []*sync.Map{&r.unmarked, &r.recorded} {
+		pods.Range(func(uid, _ any) bool {
+			if !isLive(uid.(types.UID)) {
+				pods.Delete(uid)
+			}
+			return true
+		})
 	}
-	r.reported.Keep(func(vpa types.UID) bool { return uids[vpa] })
+	names := make(map[types.NamespacedName]bool, len(vpas))
+	for i := range vpas {
+		names[nameOf(&vpas[i])] = true
+	}
 	for name := range r.known {
 		if !names[name] {
-			counters.Forget(name)
+			forgetCounters(name)
+			r.reported.Forget(name.String() + " ")
 		}
 	}
 	r.known = names
 	r.Decisions.Keep(func(vpa types.NamespacedName) bool { return names[vpa] })
+}
+
+// reportOf names a failure that is reported about a VPA.
+func reportOf(v *vpav1.VerticalPodAutoscaler, about string) string {
+	return nameOf(v).String() + " " + string(v.UID) + " " + about
 }
 
 func nameOf(v *vpav1.VerticalPodAutoscaler) types.NamespacedName {

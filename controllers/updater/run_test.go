@@ -18,8 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/podupdate/remembered"
-	"github.com/celvpa/celvpa/controllers/updater/counters"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -54,7 +53,7 @@ func TestActionsThatTheCacheDoesNotShowAreNotRepeated(t *testing.T) {
 			r.updateAll(t.Context(), work)
 			require.Empty(t, w.asked)
 
-			w.clock.Step(remembered.CacheTime) // it is not waited for for ever
+			w.clock.Step(podupdate.CacheTime) // it is not waited for for ever
 			r = w.newRun()
 			r.forget(vpas.Items, pointersTo(pods.Items))
 			r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, pointersTo(pods.Items)))
@@ -64,13 +63,14 @@ func TestActionsThatTheCacheDoesNotShowAreNotRepeated(t *testing.T) {
 }
 
 func TestCycleStaysWithinTheBudgetLeftByBoosts(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Beside = func(pod *corev1.Pod) bool { return pod.Name == "web-04" } })
+	w := newWorld(t, nil)
 	w.workload("web", 4, vpav1.UpdateModeRecreate)
 	var pods corev1.PodList
 	require.NoError(t, w.List(t.Context(), &pods))
+	w.memory.NoteSent(&pods.Items[3], nil, time.Time{})
 	require.Equal(t, []string{"evict web-01"}, w.cycle(), "a pod whose boost is ending uses one of the two places")
-	require.True(t, w.Busy(&pods.Items[0]), "boosts call this")
-	require.False(t, w.Busy(&pods.Items[1]))
+	require.True(t, w.busy(&pods.Items[0]), "boosts call this")
+	require.False(t, w.busy(&pods.Items[1]))
 }
 
 func TestNextCycleResumesAtTheDeadline(t *testing.T) {
@@ -108,10 +108,10 @@ func TestExhaustedRateLimitEndsTheCycleForItsKind(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"evict slow0-01", "evict slow1-05", "resize tall0-03", "resize tall1-07"}, w.cycle(), "a burst of two each, then one every 1000 s")
 	failed := func(name string) float64 {
-		return testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", name, "ns", "EvictionRateLimiterWaitFailed"))
+		return testutil.ToFloat64(failedEvictions.WithLabelValues("1", "Recreate", name, "ns", "EvictionRateLimiterWaitFailed"))
 	}
 	require.Equal(t, 1.0, failed("slow2"))
-	require.Equal(t, 1.0, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("1", "tall2", "ns", "InPlaceUpdateRateLimiterWaitFailed")))
+	require.Equal(t, 1.0, testutil.ToFloat64(failedResizes.WithLabelValues("1", "tall2", "ns", "InPlaceUpdateRateLimiterWaitFailed")))
 	require.Empty(t, w.cycle())
 	require.Equal(t, 2.0, failed("slow2"), "the next cycle started with it")
 	require.Equal(t, 0.0, failed("slow3"))
@@ -181,8 +181,8 @@ func TestPodsThatAreGoneAreNoErrors(t *testing.T) {
 		return w.WithWatch.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "missing"}, &corev1.Pod{})
 	}
 	require.Len(t, w.cycle(), 2, "pods that are gone use up the budget although the cache shows them running")
-	require.Zero(t, testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", "gone", "ns", "EvictionError")))
-	require.Zero(t, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("1", "gonetoo", "ns", "InPlaceUpdateError")))
+	require.Zero(t, testutil.ToFloat64(failedEvictions.WithLabelValues("1", "Recreate", "gone", "ns", "EvictionError")))
+	require.Zero(t, testutil.ToFloat64(failedResizes.WithLabelValues("1", "gonetoo", "ns", "InPlaceUpdateError")))
 }
 
 // An eviction without an answer may have been carried out: it counts in the group's budget.
@@ -191,7 +191,7 @@ func TestAnEvictionWithoutAnswerCountsAsOne(t *testing.T) {
 	w.workload("silent", 3, vpav1.UpdateModeRecreate)
 	w.refusing("evict", errors.New("connection reset by peer"))
 	require.Equal(t, []string{"evict silent-01"}, w.cycle())
-	require.Equal(t, 1.0, testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", "silent", "ns", "EvictionError")))
+	require.Equal(t, 1.0, testutil.ToFloat64(failedEvictions.WithLabelValues("1", "Recreate", "silent", "ns", "EvictionError")))
 }
 
 // An API server that does not answer for one custom kind must not keep other pods from being

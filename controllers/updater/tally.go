@@ -9,7 +9,6 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podupdate"
-	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -56,8 +55,8 @@ func (t *tally) candidate(verdict engine.Verdict) {
 }
 
 // resizes reports whether metrics count a VPA as one that resizes pods.
-func resizes(c counters.VPA) bool {
-	mode := vpav1.UpdateMode(c.Mode)
+func resizes(c counters) bool {
+	mode := vpav1.UpdateMode(c.mode)
 	return mode == vpav1.UpdateModeInPlace || mode == vpav1.UpdateModeInPlaceOrRecreate
 }
 
@@ -109,16 +108,16 @@ func postponedPodsOf(work []*workload) map[types.UID]string {
 func (t tally) addTo(w *workload) {
 	c := w.counted
 	any := func(n int) float64 { return float64(min(n, 1)) }
-	controlledPods.WithLabelValues(c.Size, c.Mode).Add(float64(len(w.pods)))
+	controlledPods.WithLabelValues(c.size, c.mode).Add(float64(len(w.pods)))
 	if resizes(c) {
-		updatablePods.WithLabelValues(c.Size).Add(float64(t.candidates))
-		vpasUpdatable.WithLabelValues(c.Size).Add(any(t.candidates))
+		updatablePods.WithLabelValues(c.size).Add(float64(t.candidates))
+		vpasUpdatable.WithLabelValues(c.size).Add(any(t.candidates))
 	} else {
-		evictablePods.WithLabelValues(c.Size, c.Mode).Add(float64(t.candidates))
-		vpasEvictable.WithLabelValues(c.Size, c.Mode).Add(any(t.candidates))
+		evictablePods.WithLabelValues(c.size, c.mode).Add(float64(t.candidates))
+		vpasEvictable.WithLabelValues(c.size, c.mode).Add(any(t.candidates))
 	}
-	vpasEvicted.WithLabelValues(c.Size, c.Mode).Add(any(t.evicted))
-	vpasUpdated.WithLabelValues(c.Size).Add(any(t.resized))
+	vpasEvicted.WithLabelValues(c.size, c.mode).Add(any(t.evicted))
+	vpasUpdated.WithLabelValues(c.size).Add(any(t.resized))
 	for _, reason := range t.postponed {
 		postponedPods.WithLabelValues(reason).Inc()
 	}

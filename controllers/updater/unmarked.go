@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
 )
 
@@ -81,8 +82,8 @@ func (r *run) markAgain(ctx context.Context, pods []*corev1.Pod) {
 // for all, the next cycle begins with those that were left out.
 func (r *run) unmarkedPods(pods []*corev1.Pod) (due []unmarkedPod) {
 	for _, pod := range pods {
-		m, missing := r.unmarked.Recall(pod.UID)
-		if missing && !r.now.Before(m.retry) && !(m.unsure && len(facts.Alterations(pod, m.change)) > 0) {
+		found, _ := r.unmarked.Load(pod.UID)
+		if m, missing := found.(mark); missing && !r.now.Before(m.retry) && !(m.unsure && len(facts.Alterations(pod, m.change)) > 0) {
 			due = append(due, unmarkedPod{Pod: pod, mark: m})
 		}
 	}
@@ -100,16 +101,16 @@ func (r *run) markOne(ctx context.Context, p unmarkedPod) {
 	defer cancel()
 	err := r.Actuator.Mark(ctx, p.Pod, p.vpa, p.change)
 	if err == nil {
-		r.unmarked.Forget(p.UID)
+		r.unmarked.Delete(p.UID)
 		return
 	}
 	switch actuation.RefusalOf(err) {
 	case facts.RefusedNotAnswered, facts.RefusedWebhookFailed, facts.RefusedConflict:
-		if !actuation.Unsent(err) {
-			r.unmarked.Remember(p.UID, p.failed(r.now))
+		if actuation.OutcomeOf(err) != podupdate.Left {
+			r.unmarked.Store(p.UID, p.failed(r.now))
 		}
 	default:
-		r.unmarked.Forget(p.UID)
+		r.unmarked.Delete(p.UID)
 	}
 	r.Log.V(2).Info("cannot annotate a resized pod", "namespace", p.Namespace, "pod", p.Name, "error", err.Error())
 }

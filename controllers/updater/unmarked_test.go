@@ -126,7 +126,7 @@ func TestAnnotationsBackOff(t *testing.T) {
 			}
 			require.Equal(t, tt.want, at)
 			if len(tt.want) == 1 {
-				require.Zero(t, w.unmarked.Len(), "it is given up")
+				require.Zero(t, sizeOf(&w.unmarked), "it is given up")
 			}
 		})
 	}

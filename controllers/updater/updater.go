@@ -1,7 +1,14 @@
+// Package updater brings running pods to their recommendation. A cycle (run.go) gives each pod to
+// the VPA that controls it (assign.go) and runs a podupdate.Step over the pods of each VPA
+// (workload.go), which asks the rules about one pod after the other. What it decides is carried out
+// (actuator.go) with package actuation: the pod is resized in place or evicted. Refusals of the API
+// server and evictions without effect become facts of the next cycle through podupdate.Memory. Beside
+// the cycles, Boosts (boosts.go) end startup boosts, with the same memory. All policy is in the rules.
 package updater
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,21 +18,18 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/cycle"
-	"github.com/celvpa/celvpa/controllers/decisions"
+	"github.com/celvpa/celvpa/controllers/notice"
 	"github.com/celvpa/celvpa/controllers/podupdate"
-	"github.com/celvpa/celvpa/controllers/podupdate/remembered"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/turns"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Options configure an Updater; all fields but Admission, Beside, Concurrent, FirstCycle, Limits
-// and Outdated are required.
+// Options configure an Updater; all fields but Admission, Concurrent, FirstCycle, Limits and Outdated are required.
 type Options struct {
 	Client client.Reader // a cache
 	// Pods are all pods of the cache, in any order. They are not changed.
@@ -46,16 +50,10 @@ type Options struct {
 	// Admission returns an error when the status lease of the admission controller has expired; nil
 	// skips the check.
 	Admission func(context.Context) error
-	Decisions *decisions.Log // nil = none are kept
+	Decisions *answers.Log // nil = none are kept
 	// Outdated says why the cache may lack what changed in the cluster, or why another replica may lead; empty = neither.
 	// nil = it never does.
 	Outdated func() string
-	// Beside reports whether another actor, such as boosts.Controller, is changing a pod, which then counts as
-	// disrupted; nil = none.
-	Beside func(*corev1.Pod) bool
-	// Unboost previews the end of a pod's startup boost for Explain, as boosts.Controller does; nil =
-	// nothing ends boosts.
-	Unboost func(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, plan *engine.Plan, ending int, trace *engine.Trace) (*podupdate.Pod, engine.Verdict, error)
 }
 
 // Updater runs cycles over all pods of all VPAs while its replica leads.
@@ -64,13 +62,15 @@ type Updater struct {
 	Options
 
 	// Remembered from cycle to cycle; safe for concurrent use.
-	memory     podupdate.Memory
-	unmarked   remembered.Memory[types.UID, mark] // resized pods whose annotations do not say so yet
-	reported   remembered.Reported
-	conditions conditions
-	first      firstCycles
-	recorded   remembered.Memory[types.UID, recorded]
-	postponed  atomic.Pointer[map[types.UID]string] // pods that the last cycle left to the next one, with the reason
+	memory           podupdate.Memory
+	unmarked         sync.Map // by UID, a mark for each resized pod whose annotations do not say so yet
+	reported         notice.Board
+	conditionRefused atomic.Pointer[time.Time] // when the API server last refused a condition for lack of permission; nil = never
+	first            firstCycles
+	recorded         sync.Map                             // by UID of a pod, the last decision that was recorded
+	postponed        atomic.Pointer[map[types.UID]string] // pods that the last cycle left to the next one, with the reason
+
+	boosts *Boosts // nil = nothing ends startup boosts
 
 	// State of the cycle; cycles do not overlap.
 	turns    turns.Turns       // of those whose pods took a request
@@ -80,9 +80,9 @@ type Updater struct {
 	restored bool // the first cycle has read back what conditions say
 }
 
-// Busy reports whether a pod was evicted or resized and the cache does not show it yet.
-func (u *Updater) Busy(pod *corev1.Pod) bool {
-	return u.memory.Breaker.IsGone(pod.UID, u.Clock.Now()) || u.memory.Sent.Unseen(pod, u.Clock.Now())
+// busy reports whether a pod was evicted or resized and the cache does not show it yet.
+func (u *Updater) busy(pod *corev1.Pod) bool {
+	return u.memory.IsGone(pod.UID, u.Clock.Now()) || u.memory.ResizeUnseen(pod, u.Clock.Now())
 }
 
 // New returns an updater.

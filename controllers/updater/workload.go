@@ -45,7 +45,7 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 		r.memory.Breaker.AddTo(owner, g, r.now)
 	}
 	for _, pod := range w.pods {
-		r.memory.Resizing.Note(pod, r.now)
+		r.memory.NoteResize(pod, r.now)
 	}
 	actuator := &actuator{run: r, workload: w, ctx: ctx, log: log}
 	step := r.step(w, actuator, log)
@@ -53,7 +53,12 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 	for _, c := range list {
 		step.Decide(c)
 		w.tally.candidate(c.Verdict)
-		r.audit(c, w.rules.Shadows, log)
+		if len(w.rules.Shadows) > 0 {
+			r.audit(w.rules.Shadows, "running pods", c.Request, c.Pod, c.Verdict, podLog(log, c), func(tried *podupdate.Pod, plan *engine.Plan) engine.Verdict {
+				tried.Resize = c.Resize // the request does not know of resizes just sent
+				return tried.Decide(plan, *c.Group, nil)
+			})
+		}
 	}
 	podupdate.Sort(list)
 	for _, c := range list {
@@ -115,16 +120,21 @@ func (r *run) request(w *workload, pod *corev1.Pod, limits *facts.LimitRanges) p
 func (r *run) groups(ctx context.Context, w *workload, log logr.Logger) map[target.Key]*facts.Group {
 	counting, cancel := context.WithTimeout(ctx, part(r.Interval, countShare))
 	defer cancel()
-	groups := podupdate.Groups(counting, r.Resolver, w.pods, r.now, func(owner target.Key, err error) {
-		log.V(4).Info("replica count of the owner unknown", "owner", owner.String(), "error", err.Error())
-	})
+	groups := podupdate.Groups(counting, r.Resolver, w.pods, r.now, unknownReplicas(log))
 	for _, pod := range w.pods {
-		if owner, _ := target.DirectOwner(pod); r.memory.Sent.Unseen(pod, r.now) || r.Beside != nil && r.Beside(pod) {
+		if owner, _ := target.DirectOwner(pod); r.memory.ResizeUnseen(pod, r.now) {
 			groups[owner].Disrupted++
 		}
 	}
 	r.memory.RecallGroups(groups, r.now)
 	return groups
+}
+
+// unknownReplicas logs that the replicas of an owner are not known.
+func unknownReplicas(log logr.Logger) func(owner target.Key, err error) {
+	return func(owner target.Key, err error) {
+		log.V(4).Info("replica count of the owner unknown", "owner", owner.String(), "error", err.Error())
+	}
 }
 
 // contain recovers from a panic, logs and counts it, with names and values of what it is about. Defer it.

@@ -285,3 +285,8 @@ func budgetRefusal(needs int) error {
 		Type: policyv1.DisruptionBudgetCause, Message: fmt.Sprintf("The disruption budget keep needs %d healthy pods and has %d currently", needs, needs)})
 	return err
 }
+
+func sizeOf(m *sync.Map) (n int) {
+	m.Range(func(any, any) bool { n++; return true })
+	return n
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/freshness"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 )
 
 // Messages of API servers, where neither code nor reason distinguishes answers (Kubernetes 1.33 to
@@ -44,7 +45,7 @@ const (
 	causePlatform     metav1.CauseType = "UnsupportedPlatform" // its operating system cannot resize
 )
 
-// RefusalOf classifies the error of a resize. The error must not be nil.
+// RefusalOf classifies the error of a resize or an eviction. The error must not be nil.
 func RefusalOf(err error) facts.Refusal {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) { // no answer, a deadline, or the client's own rate limit
@@ -55,6 +56,8 @@ func RefusalOf(err error) facts.Refusal {
 		return slices.ContainsFunc(texts, func(one string) bool { return strings.Contains(status.Message, one) })
 	}
 	switch code := status.Code; {
+	case ofBudget(err, status):
+		return facts.RefusedBudget
 	case apierrors.HasStatusCause(err, causeNodeCapacity):
 		return facts.RefusedNodeCapacity
 	case apierrors.HasStatusCause(err, causePlatform):
@@ -65,7 +68,7 @@ func RefusalOf(err error) facts.Refusal {
 		return facts.RefusedGone
 	case code == http.StatusConflict:
 		return facts.RefusedConflict
-	case webhookFailed(err):
+	case webhookFailed(status):
 		return facts.RefusedWebhookFailed
 	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
 		return facts.RefusedNotAnswered
@@ -87,76 +90,44 @@ func RefusalOf(err error) facts.Refusal {
 	return facts.RefusedForbidden
 }
 
-// EvictionRefusalOf classifies the error of an eviction. The error must not be nil.
-func EvictionRefusalOf(err error) facts.Refusal {
-	if AnswerOf(err) == Budget {
-		return facts.RefusedBudget
-	}
-	return RefusalOf(err)
-}
-
 // webhookFailed reports whether the API server refused because a webhook did not answer.
-func webhookFailed(err error) bool {
-	var answer apierrors.APIStatus
-	return errors.As(err, &answer) && strings.Contains(answer.Status().Message, ofWebhook)
+func webhookFailed(status metav1.Status) bool { return strings.Contains(status.Message, ofWebhook) }
+
+// ofBudget reports whether a PodDisruptionBudget refused an eviction.
+func ofBudget(err error, status metav1.Status) bool {
+	return apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) || strings.Contains(status.Message, "PodDisruptionBudget") ||
+		status.Code == http.StatusTooManyRequests && strings.Contains(status.Message, "disruption budget")
 }
 
-// EvictionAnswer is the outcome of an eviction.
-type EvictionAnswer int
-
-const (
-	Evicted EvictionAnswer = iota
-	Gone                   // the pod no longer exists
-	Budget                 // a PodDisruptionBudget refused it
-	NotSent                // see Unsent
-	Unsure                 // no answer: it may have succeeded
-	Failed                 // the API server refused for another reason
-)
-
-// AnswerOf is the outcome of an eviction by its error; nil = evicted.
-func AnswerOf(err error) EvictionAnswer {
+// OutcomeOf is what became of an eviction or a resize, by its error; nil = it was carried out.
+func OutcomeOf(err error) podupdate.Outcome {
 	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
-		return Evicted
-	case Unsent(err):
-		return NotSent
+		return podupdate.Done
+	case unsent(err):
+		return podupdate.Left
 	case utilnet.IsConnectionRefused(err): // it did not reach the API server
-		return Failed
+		return podupdate.Declined
 	case !errors.As(err, &answer):
-		return Unsure
+		return podupdate.Unknown
 	}
-	status := answer.Status()
-	switch code := status.Code; {
-	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause), strings.Contains(status.Message, "PodDisruptionBudget"),
-		code == http.StatusTooManyRequests && strings.Contains(status.Message, "disruption budget"):
-		return Budget
-	case code == http.StatusNotFound && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), code == http.StatusGone,
-		code == http.StatusConflict && strings.Contains(status.Message, "UID"): // a new pod has the name
-		return Gone
-	case webhookFailed(err):
-		return Failed
-	case code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
-		return Unsure
+	switch status := answer.Status(); {
+	case ofBudget(err, status), webhookFailed(status):
+		return podupdate.Declined
+	case status.Code == http.StatusNotFound && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), status.Code == http.StatusGone,
+		status.Code == http.StatusConflict && strings.Contains(status.Message, "UID"): // a new pod has the name
+		return podupdate.Gone
+	case status.Code == http.StatusRequestTimeout, status.Code >= http.StatusInternalServerError:
+		return podupdate.Unknown
 	}
-	return Failed
+	return podupdate.Declined
 }
 
-// Unsent reports whether a request was never sent: the client's own rate limit would have delayed it
+// unsent reports whether a request was never sent: the client's own rate limit would have delayed it
 // too long, or the process knows too little by now.
-func Unsent(err error) bool {
+func unsent(err error) bool {
 	return strings.Contains(err.Error(), "client rate limiter Wait") || errors.As(err, new(freshness.Outdated))
-}
-
-// Declined reports whether a request certainly had no effect: the API server refused it, or was not
-// reached.
-func Declined(err error) bool {
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) {
-		return utilnet.IsConnectionRefused(err) // it did not reach the API server
-	}
-	code := answer.Status().Code
-	return code < http.StatusInternalServerError && code != http.StatusRequestTimeout || webhookFailed(err)
 }
 
 // Unclear says why it is not known whether a request was carried out.

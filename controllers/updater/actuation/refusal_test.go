@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 )
 
 func answer(code int32, reason metav1.StatusReason, message string, causes ...metav1.CauseType) error {
@@ -84,27 +85,29 @@ func TestAnswersToEvictionsAreClassified(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		err  error
-		want EvictionAnswer
+		want podupdate.Outcome
 	}{
-		{"carried out", nil, Evicted},
-		{"a budget", budgetRefusal(3), Budget},
-		{"a budget in another state", forbidden("pdb disruptions allowed is negative", "DisruptionBudget"), Budget},
-		{"two budgets", answer(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."), Budget},
-		{"too many requests", apierrors.NewTooManyRequests("Too many requests, please try again later.", 1), Failed},
-		{"no such pod", apierrors.NewNotFound(pods, "web"), Gone},
-		{"another pod of the name", apierrors.NewConflict(pods, "web", errors.New("the UID in the precondition (a) does not match the UID in record (b)")), Gone},
-		{"another conflict", apierrors.NewConflict(pods, "web", errors.New("changed")), Failed},
-		{"no such subresource", apierrors.NewGenericServerResponse(404, "create", pods, "web", "404 page not found", 0, true), Failed},
-		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no")), Failed},
-		{"a timeout", apierrors.NewTimeoutError("later", 1), Unsure},
-		{"a webhook that does not answer", webhookDown, Failed},
-		{"time is up", fmt.Errorf("evicting: %w", context.DeadlineExceeded), Unsure},
-		{"the client's own limit", errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"), NotSent},
+		{"carried out", nil, podupdate.Done},
+		{"a budget", budgetRefusal(3), podupdate.Declined},
+		{"a budget in another state", forbidden("pdb disruptions allowed is negative", "DisruptionBudget"), podupdate.Declined},
+		{"two budgets", answer(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."), podupdate.Declined},
+		{"too many requests", apierrors.NewTooManyRequests("Too many requests, please try again later.", 1), podupdate.Declined},
+		{"no such pod", apierrors.NewNotFound(pods, "web"), podupdate.Gone},
+		{"another pod of the name", apierrors.NewConflict(pods, "web", errors.New("the UID in the precondition (a) does not match the UID in record (b)")), podupdate.Gone},
+		{"another conflict", apierrors.NewConflict(pods, "web", errors.New("changed")), podupdate.Declined},
+		{"no such subresource", apierrors.NewGenericServerResponse(404, "create", pods, "web", "404 page not found", 0, true), podupdate.Declined},
+		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no")), podupdate.Declined},
+		{"a timeout", apierrors.NewTimeoutError("later", 1), podupdate.Unknown},
+		{"a webhook that does not answer", webhookDown, podupdate.Declined},
+		{"an API server that is slow", apierrors.NewInternalError(errors.New("etcdserver: request timed out")), podupdate.Unknown},
+		{"time is up", fmt.Errorf("evicting: %w", context.DeadlineExceeded), podupdate.Unknown},
+		{"the client's own limit", errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"), podupdate.Left},
 	} {
-		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, AnswerOf(tt.err)) })
+		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, OutcomeOf(tt.err)) })
 	}
-	require.Equal(t, facts.RefusedWebhookFailed, EvictionRefusalOf(webhookDown), "it starts a back-off")
-	require.True(t, Declined(webhookDown), "webhooks are asked first")
-	require.False(t, Declined(apierrors.NewInternalError(errors.New("etcdserver: request timed out"))))
+	for _, budget := range []error{budgetRefusal(3), forbidden("pdb disruptions allowed is negative", "DisruptionBudget"), answer(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")} {
+		require.Equal(t, facts.RefusedBudget, RefusalOf(budget))
+	}
+	require.Equal(t, facts.RefusedWebhookFailed, RefusalOf(webhookDown), "it starts a back-off")
 	require.Equal(t, "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget keep needs 3 healthy pods and has 3 currently", Said(fmt.Errorf("evicting pod ns/web: %w", budgetRefusal(3))))
 }

@@ -1,4 +1,4 @@
-package boosts
+package updater
 
 import (
 	"context"
@@ -42,17 +42,17 @@ const (
 // out of a target.
 func indexKey(k target.Key) string { return k.Kind + "/" + k.Name }
 
-// Index adds the indexes of a cache that the Controller uses. Call it before the cache starts.
-func Index(ctx context.Context, cache client.FieldIndexer) error {
+// indexForBoosts adds the indexes of a cache by which Boosts find pods and VPAs.
+func indexForBoosts(ctx context.Context, cache client.FieldIndexer) error {
 	err := cache.IndexField(ctx, &corev1.Pod{}, podOwnerIndex, ownersOf)
+	if err == nil {
+		err = cache.IndexField(ctx, &corev1.Pod{}, podBoostedIndex, boosted)
+	}
+	if err == nil {
+		err = cache.IndexField(ctx, &vpav1.VerticalPodAutoscaler{}, vpaTargetIndex, targetOf)
+	}
 	if err != nil {
-		return fmt.Errorf("indexing pods by their owners: %w", err)
-	}
-	if err = cache.IndexField(ctx, &corev1.Pod{}, podBoostedIndex, boosted); err != nil {
-		return fmt.Errorf("indexing pods by their startup boosts: %w", err)
-	}
-	if err = cache.IndexField(ctx, &vpav1.VerticalPodAutoscaler{}, vpaTargetIndex, targetOf); err != nil {
-		return fmt.Errorf("indexing VerticalPodAutoscalers by their targets: %w", err)
+		return fmt.Errorf("indexing pods and VerticalPodAutoscalers to end startup boosts: %w", err)
 	}
 	return nil
 }
@@ -81,48 +81,48 @@ func boosted(o client.Object) []string {
 type podQueue = workqueue.TypedRateLimitingInterface[client.ObjectKey]
 
 // queue returns an empty queue, in which namespaces take turns.
-func (b *Controller) queue() podQueue {
+func (b *Boosts) queue() podQueue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](firstBackOff, longestBackOff)
 	return turns.NewRateLimitingQueue(limiter, b.Clock, func(pod client.ObjectKey) string { return pod.Namespace })
 }
 
-// Start works until the context ends.
-func (b *Controller) Start(ctx context.Context) error {
-	pods, err := b.Cache.GetInformer(ctx, &corev1.Pod{})
-	if err != nil {
-		return fmt.Errorf("watching pods to end their startup boosts: %w", err)
-	}
-	vpas, err := b.Cache.GetInformer(ctx, &vpav1.VerticalPodAutoscaler{})
-	if err != nil {
-		return fmt.Errorf("watching VerticalPodAutoscalers to end startup boosts: %w", err)
-	}
+// NeedLeaderElection keeps a second replica idle.
+func (b *Boosts) NeedLeaderElection() bool { return true }
+
+// Start works until the context ends. Its work queue holds pods that changed, pods whose boost is about to end, and every 10 minutes
+// all boosted pods.
+func (b *Boosts) Start(ctx context.Context) error {
 	queue := b.queue()
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	defer queue.ShutDown()
-	for range max(b.Workers, 1) {
+	for range max(b.workers, 1) {
 		workers.Go(func() {
 			for b.next(ctx, queue) {
 			}
 		})
 	}
-	ofPods, err := pods.AddEventHandler(b.podEvents(queue))
-	if err != nil {
-		return fmt.Errorf("watching pods to end their startup boosts: %w", err)
+	for _, watch := range []struct {
+		object  client.Object
+		handler toolscache.ResourceEventHandler
+	}{{&corev1.Pod{}, b.podEvents(queue)}, {&vpav1.VerticalPodAutoscaler{}, b.vpaEvents(ctx, queue)}} {
+		informer, err := b.cache.GetInformer(ctx, watch.object)
+		if err != nil {
+			return fmt.Errorf("watching pods and VerticalPodAutoscalers to end startup boosts: %w", err)
+		}
+		handles, err := informer.AddEventHandler(watch.handler)
+		if err != nil {
+			return fmt.Errorf("watching pods and VerticalPodAutoscalers to end startup boosts: %w", err)
+		}
+		defer func() { _ = informer.RemoveEventHandler(handles) }()
 	}
-	defer func() { _ = pods.RemoveEventHandler(ofPods) }()
-	ofVPAs, err := vpas.AddEventHandler(b.vpaEvents(ctx, queue))
-	if err != nil {
-		return fmt.Errorf("watching VerticalPodAutoscalers to end startup boosts: %w", err)
-	}
-	defer func() { _ = vpas.RemoveEventHandler(ofVPAs) }()
 	cycle.Every(ctx, b.Clock, roundTime, func() { b.all(ctx, queue) })
 	return nil
 }
 
 // next waits for the next pod of the queue and processes it. It returns false when the queue has
 // shut down.
-func (b *Controller) next(ctx context.Context, queue podQueue) bool {
+func (b *Boosts) next(ctx context.Context, queue podQueue) bool {
 	key, ended := queue.Get()
 	if ended {
 		return false
@@ -144,7 +144,7 @@ func (b *Controller) next(ctx context.Context, queue podQueue) bool {
 }
 
 // podEvents queues pods that are added or changed.
-func (b *Controller) podEvents(queue podQueue) toolscache.ResourceEventHandler {
+func (b *Boosts) podEvents(queue podQueue) toolscache.ResourceEventHandler {
 	add := func(o any) {
 		if pod, ok := o.(*corev1.Pod); ok && b.concerns(pod) {
 			queue.Add(client.ObjectKeyFromObject(pod))
@@ -154,13 +154,13 @@ func (b *Controller) podEvents(queue podQueue) toolscache.ResourceEventHandler {
 }
 
 // concerns reports whether a pod may have a boost that is over: it is boosted and ready.
-func (b *Controller) concerns(pod *corev1.Pod) bool {
+func (b *Boosts) concerns(pod *corev1.Pod) bool {
 	return podupdate.IgnoredReason(pod) == "" && b.Namespaces.Serve(pod.Namespace) && facts.Boosted(pod) && podutils.IsPodReady(pod)
 }
 
 // vpaEvents queues the boosted pods of a namespace when a VPA in it is added, or changes its spec
 // or its choice of rules. It ignores the VPAs at the start, when all pods are queued anyway.
-func (b *Controller) vpaEvents(ctx context.Context, queue podQueue) toolscache.ResourceEventHandler {
+func (b *Boosts) vpaEvents(ctx context.Context, queue podQueue) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(o any, atStart bool) {
 			if v, ok := o.(*vpav1.VerticalPodAutoscaler); ok && !atStart {
@@ -179,7 +179,7 @@ func (b *Controller) vpaEvents(ctx context.Context, queue podQueue) toolscache.R
 
 // all queues all boosted pods, or those of a namespace. If they cannot be listed, the next round
 // retries.
-func (b *Controller) all(ctx context.Context, queue podQueue, where ...client.ListOption) {
+func (b *Boosts) all(ctx context.Context, queue podQueue, where ...client.ListOption) {
 	var list corev1.PodList
 	where = append(where, client.MatchingFields{podBoostedIndex: "true"}, client.UnsafeDisableDeepCopy)
 	if err := b.Client.List(ctx, &list, where...); err != nil {

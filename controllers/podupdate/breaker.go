@@ -1,4 +1,4 @@
-package remembered
+package podupdate
 
 import (
 	"cmp"
@@ -29,8 +29,7 @@ const (
 type Breaker struct {
 	mu   sync.Mutex
 	of   map[target.Key]*outcomes
-	seen map[types.UID]bool      // all pods at the start of the cycle
-	gone map[types.UID]time.Time // pods that were evicted or may have been, and when; until the cache has caught up
+	seen map[types.UID]bool // all pods at the start of the cycle
 }
 
 // outcomes are those of the evictions of one workload.
@@ -51,36 +50,18 @@ type evictedPod struct {
 	gone  time.Time // when the cache first lacked it; zero = not yet
 }
 
-// Len is how many workloads and pods are remembered.
+// Len is how many workloads are remembered.
 func (b *Breaker) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.of) + len(b.gone)
-}
-
-// Leaves records that a pod was evicted, or that the eviction was not answered. It counts as gone
-// until the cache shows the outcome or CacheTime has passed.
-func (b *Breaker) Leaves(uid types.UID, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.gone == nil {
-		b.gone = map[types.UID]time.Time{}
-	}
-	b.gone[uid] = now
+	return len(b.of)
 }
 
 // Evicted records an eviction, and that a replacement pod is due within a time.
 func (b *Breaker) Evicted(owner target.Key, pod *corev1.Pod, now time.Time, timeout time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.of == nil {
-		b.of = map[target.Key]*outcomes{}
-	}
-	o := b.of[owner]
-	if o == nil {
-		o = &outcomes{}
-		b.of[owner] = o
-	}
+	o := b.workload(owner)
 	o.present = now
 	if timeout > 0 && len(o.awaited) < maxAwaited {
 		o.awaited = append(o.awaited, evictedPod{uid: pod.UID, had: resourcesNow(pod), at: now, until: now.Add(timeout)})
@@ -102,35 +83,30 @@ func (b *Breaker) RestoreUnreplaced(owner target.Key, unreplaced int, since, now
 func (b *Breaker) restore(owner target.Key, o outcomes) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.of[owner] == nil {
+		*b.workload(owner) = o
+	}
+}
+
+// workload is the state of a workload, which it adds. The caller holds mu.
+func (b *Breaker) workload(owner target.Key) *outcomes {
 	if b.of == nil {
 		b.of = map[target.Key]*outcomes{}
 	}
 	if b.of[owner] == nil {
-		b.of[owner] = &o
+		b.of[owner] = &outcomes{}
 	}
+	return b.of[owner]
 }
 
-// IsGone reports whether a pod was evicted, or may have been, whatever the cache shows.
-func (b *Breaker) IsGone(uid types.UID, now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	at, gone := b.gone[uid]
-	return gone && now.Sub(at) < CacheTime
-}
-
-// Look matches pods that are new since the last cycle with the evicted pods that they replace, one
+// look matches pods that are new since the last cycle with the evicted pods that they replace, one
 // to one and in order of creation. It ignores creation times otherwise, because clocks differ. live
 // are the UIDs of all pods.
-func (b *Breaker) Look(pods []*corev1.Pod, live map[types.UID]bool, now time.Time) {
+func (b *Breaker) look(pods []*corev1.Pod, live map[types.UID]bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.seen
 	b.seen = live
-	for uid, at := range b.gone {
-		if !live[uid] || now.Sub(at) >= CacheTime {
-			delete(b.gone, uid)
-		}
-	}
 	if len(b.of) == 0 {
 		return
 	}
@@ -236,7 +212,7 @@ func (o *outcomes) addTo(g *facts.Group, now time.Time) {
 	}
 }
 
-// Preview adds to the facts of a group what AddTo would after Look, and returns what Held would. It
+// Preview adds to the facts of a group what AddTo would after look, and returns what Held would. It
 // changes nothing. pods are all pods of the owner.
 func (b *Breaker) Preview(owner target.Key, pods []*corev1.Pod, g *facts.Group, now time.Time) (rule string) {
 	b.mu.Lock()
@@ -259,13 +235,8 @@ func (b *Breaker) Preview(owner target.Key, pods []*corev1.Pod, g *facts.Group, 
 func (b *Breaker) Hold(owner target.Key, rule string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if o := b.of[owner]; o != nil {
-		o.rule = rule
-	} else if rule != "" {
-		if b.of == nil {
-			b.of = map[target.Key]*outcomes{}
-		}
-		b.of[owner] = &outcomes{rule: rule}
+	if rule != "" || b.of[owner] != nil {
+		b.workload(owner).rule = rule
 	}
 }
 

@@ -1,4 +1,4 @@
-package remembered
+package podupdate
 
 import (
 	"fmt"
@@ -22,35 +22,29 @@ func TestReplacementsAreMatchedOneToOne(t *testing.T) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-rs", Controller: &yes}}},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: amounts(cpu, "1Gi")}}}}}
 	}
-	live := func(pods []*corev1.Pod) map[types.UID]bool {
-		out := map[types.UID]bool{}
-		for _, p := range pods {
-			out[p.UID] = true
-		}
-		return out
-	}
 	const timeout = 10 * time.Minute
-	var b Breaker
+	var m Memory
+	b := &m.Breaker
 	at := begin
 	look := func(pods ...*corev1.Pod) int {
 		at = at.Add(time.Minute)
-		b.Look(pods, live(pods), at)
+		m.Look(pods, at)
 		var g facts.Group
 		b.AddTo(owner, &g, at)
 		return g.Unchanged
 	}
 	evict := func(p *corev1.Pod) {
 		b.Evicted(owner, p, at, timeout)
-		b.Leaves(p.UID, at)
+		m.NoteEvicted(p.UID, at)
 	}
 	a, c, d := pod("a", "1"), pod("c", "1"), pod("d", "2")
 
 	require.Zero(t, look(a, c))
 	evict(a)
-	require.True(t, b.IsGone("a", at))
+	require.True(t, m.IsGone("a", at))
 	require.Zero(t, look(a, c), "no replacement yet")
 	require.Zero(t, look(c, d), "d has other resources")
-	require.False(t, b.IsGone("a", at))
+	require.False(t, m.IsGone("a", at))
 	require.Zero(t, look(c, d, pod("e", "1")), "no eviction waits for e")
 	evict(c)
 	require.Equal(t, 1, look(d, pod("e", "1"), pod("f", "1"), pod("g", "1")), "one of the two new pods replaces c")

@@ -1,4 +1,4 @@
-package counters
+package updater
 
 import (
 	"testing"
@@ -14,37 +14,37 @@ import (
 func TestSizesAreLogarithms(t *testing.T) {
 	v := &vpav1.VerticalPodAutoscaler{}
 	for pods, want := range map[int]string{0: "0", 1: "0", 2: "1", 3: "1", 4: "2", 1023: "9", 1024: "10", 1<<20 - 1: "19", 1 << 20: "20", 1 << 25: "20"} {
-		require.Equal(t, want, Of(v, pods).Size, pods)
+		require.Equal(t, want, countersOf(v, pods).size, pods)
 	}
-	require.Equal(t, "Recreate", Of(v, 0).Mode)
+	require.Equal(t, "Recreate", countersOf(v, 0).mode)
 	empty := vpav1.UpdateMode("")
 	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: &empty}
-	require.Equal(t, "Recreate", Of(v, 0).Mode)
+	require.Equal(t, "Recreate", countersOf(v, 0).mode)
 }
 
 func TestNothingIsLeftOfAForgottenVPA(t *testing.T) {
 	series := func() (n int) {
-		for _, c := range []prometheus.Collector{EvictedPods, FailedEvictions, ResizedPods, FailedResizes, InfeasibleSkips} {
+		for _, c := range []prometheus.Collector{evictedPods, failedEvictions, resizedPods, failedResizes, infeasibleSkips} {
 			n += testutil.CollectAndCount(c)
 		}
 		return n
 	}
 	count := func(name string) {
 		v := &vpav1.VerticalPodAutoscaler{}
-		v.Namespace, v.Name = "ns", name
+		v.Namespace, v.Name = "counted", name
 		for _, mode := range []vpav1.UpdateMode{vpav1.UpdateModeRecreate, vpav1.UpdateModeInPlaceOrRecreate} {
 			v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: &mode}
 			for _, pods := range []int{1, 3} {
-				one := Of(v, pods)
-				one.Begin()
-				one.Evicted()
-				one.Resized()
-				one.SkippedAsInfeasible()
-				for _, reason := range []string{Eviction, EvictionLimit, "OneOfTomorrow"} {
-					one.EvictionFailed(reason)
+				c := countersOf(v, pods)
+				c.begin()
+				c.evicted()
+				c.resized()
+				c.skippedAsInfeasible()
+				for _, reason := range []string{reasonEviction, reasonEvictionLimit, "OneOfTomorrow"} {
+					c.evictionFailed(reason)
 				}
-				for _, reason := range []string{Resize, Infeasible, ResizeLimit, Unboost, "OneOfTomorrow"} {
-					one.ResizeFailed(reason)
+				for _, reason := range []string{reasonResize, reasonInfeasible, reasonResizeLimit, reasonUnboost, "OneOfTomorrow"} {
+					c.resizeFailed(reason)
 				}
 			}
 		}
@@ -54,10 +54,10 @@ func TestNothingIsLeftOfAForgottenVPA(t *testing.T) {
 	one := series() - before
 	require.Equal(t, 4*(1+3)+2*(1+5+1), one)
 	count("gone")
-	Forget(types.NamespacedName{Namespace: "ns", Name: "gone"})
+	forgetCounters(types.NamespacedName{Namespace: "counted", Name: "gone"})
 	require.Equal(t, one, series()-before)
-	Forget(types.NamespacedName{Namespace: "ns", Name: "stays"})
+	forgetCounters(types.NamespacedName{Namespace: "counted", Name: "stays"})
 	require.Equal(t, before, series())
-	require.NotContains(t, counted.as, types.NamespacedName{Namespace: "ns", Name: "stays"})
-	require.NotContains(t, counted.reasons, types.NamespacedName{Namespace: "ns", Name: "stays"})
+	require.NotContains(t, countedVPAs.as, types.NamespacedName{Namespace: "counted", Name: "stays"})
+	require.NotContains(t, countedVPAs.reasons, types.NamespacedName{Namespace: "counted", Name: "stays"})
 }

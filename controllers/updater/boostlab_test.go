@@ -1,4 +1,4 @@
-package boosts
+package updater
 
 import (
 	"context"
@@ -33,10 +33,11 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// lab is a Controller with an API server of its own, which accepts resizes and does not carry
+// lab is what ends startup boosts, with an API server of its own, which accepts resizes and does not carry
 // them out.
 type lab struct {
-	*Controller
+	*Boosts
+	Client client.Client
 	t      *testing.T
 	clock  *testclock.FakeClock
 	events *events.FakeRecorder
@@ -98,12 +99,13 @@ func labWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects ...c
 	require.NoError(t, err)
 	l.vpas, err = informers.FakeInformerFor(t.Context(), &vpav1.VerticalPodAutoscaler{})
 	require.NoError(t, err)
-	l.Controller = &Controller{
-		Cache: informers, Client: store, Actuator: actuation.Actuator{Client: store, Recorder: l.events}, Resolver: &target.Resolver{Client: store},
+	l.Client = store
+	l.Boosts = New(Options{
+		Client: store, Actuator: actuation.Actuator{Client: store, Recorder: l.events}, Resolver: &target.Resolver{Client: store},
 		Rules:   func() *compile.Rulebook { book, err := shippedRules(); require.NoError(t, err); return book },
 		Shadows: &policy.Shadows{Component: "updater", Recorder: l.events, Clock: l.clock, Log: logr.Discard()},
-		Clock:   l.clock, Log: logr.Discard(), Workers: 1,
-	}
+		Clock:   l.clock, Log: logr.Discard(),
+	}).newBoosts(informers, 1)
 	return l
 }
 

@@ -1,4 +1,4 @@
-package boosts
+package updater
 
 import (
 	"encoding/json"
@@ -20,7 +20,6 @@ import (
 )
 
 // compiledSets are the rule sets that tests have compiled: most options leave most of them as they are.
-var compiledSets compile.Cache
 
 // shippedRules are the shipped rules with gates CPUStartupBoost and PodLevelResources on.
 var shippedRules = sync.OnceValues(func() (*compile.Rulebook, error) {

@@ -1,4 +1,4 @@
-package boosts
+package updater
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -140,7 +139,7 @@ func TestShutdownIsNoFailureToEndABoost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l.onSent = func(string) error { cancel(); return context.Canceled }
 	require.Equal(t, again{}, l.look(ctx, keyOf("p")))
-	require.InDelta(t, 0, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("0", "stopped", "ns", "UnboostError")), 0)
+	require.InDelta(t, 0, testutil.ToFloat64(failedResizes.WithLabelValues("0", "stopped", "ns", "UnboostError")), 0)
 }
 
 // Without a VPA a pod is processed once and retried five times with growing delays, and then no
@@ -188,7 +187,7 @@ func TestChangesOfPodsAndVPAsQueueBoostedPods(t *testing.T) {
 	for name, happens := range map[string]func(l *lab){
 		"a pod is there at the start, and its boost ends later": func(l *lab) {
 			looked := make(chan struct{}, 10)
-			l.Turn = func(context.Context) error { looked <- struct{}{}; return nil }
+			l.turn = func(context.Context) error { looked <- struct{}{}; return nil }
 			l.pods.Add(p)
 			l.eventually("to be waited for", func() bool { l.clock.Step(slack); return len(looked) > 0 })
 		},

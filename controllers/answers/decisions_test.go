@@ -1,4 +1,4 @@
-package decisions
+package answers
 
 import (
 	"fmt"
@@ -11,8 +11,6 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/celvpa/celvpa/controllers/answers"
 )
 
 func vpa(name string) types.NamespacedName {
@@ -27,11 +25,11 @@ func actions(l *Log, name string) (out []string) {
 }
 
 func TestTheLastDecisionsAboutEachVPAAreKept(t *testing.T) {
-	l := New(Options{Component: "updater", Kept: 2})
+	l := NewLog(LogOptions{Component: "updater", Kept: 2})
 	for _, action := range []string{"a", "b", "c"} {
-		l.Add(vpa("one"), answers.Decision{Action: action})
+		l.Add(vpa("one"), Decision{Action: action})
 	}
-	l.Add(vpa("two"), answers.Decision{Action: "d", Component: "somebody"})
+	l.Add(vpa("two"), Decision{Action: "d", Component: "somebody"})
 	require.Equal(t, []string{"b", "c"}, actions(l, "one"))
 	require.Equal(t, []string{"d"}, actions(l, "two"))
 	require.Equal(t, "updater", l.Of(vpa("two"))[0].Component)
@@ -43,16 +41,16 @@ func TestTheLastDecisionsAboutEachVPAAreKept(t *testing.T) {
 }
 
 func TestTheOldestDecisionsOfAllMakeRoom(t *testing.T) {
-	l := New(Options{Kept: 3})
+	l := NewLog(LogOptions{Kept: 3})
 	for n := range total {
-		l.Add(vpa(fmt.Sprint(n/2)), answers.Decision{Action: fmt.Sprint(n)})
+		l.Add(vpa(fmt.Sprint(n/2)), Decision{Action: fmt.Sprint(n)})
 	}
 	require.Equal(t, []string{"0", "1"}, actions(l, "0"))
-	l.Add(vpa("new"), answers.Decision{Action: "x"})
-	l.Add(vpa("1"), answers.Decision{Action: "y"})
+	l.Add(vpa("new"), Decision{Action: "x"})
+	l.Add(vpa("1"), Decision{Action: "y"})
 	require.Empty(t, l.Of(vpa("0")))
 	require.Equal(t, []string{"2", "3", "y"}, actions(l, "1"))
-	l.Add(vpa("1"), answers.Decision{Action: "z"})
+	l.Add(vpa("1"), Decision{Action: "z"})
 	require.Equal(t, []string{"3", "y", "z"}, actions(l, "1"), "its own oldest makes room, and no other")
 	require.Equal(t, []string{"4", "5"}, actions(l, "2"))
 	require.Equal(t, total, l.order.Len())
@@ -60,21 +58,21 @@ func TestTheOldestDecisionsOfAllMakeRoom(t *testing.T) {
 
 func TestWithoutAnythingToKeepALogDoesNothing(t *testing.T) {
 	var none *Log
-	for _, l := range []*Log{none, New(Options{})} {
+	for _, l := range []*Log{none, NewLog(LogOptions{})} {
 		require.False(t, l.Enabled())
-		l.Add(vpa("one"), answers.Decision{})
+		l.Add(vpa("one"), Decision{})
 		require.Empty(t, l.Of(vpa("one")))
 		l.Keep(func(types.NamespacedName) bool { return false })
 	}
 }
 
 func TestIDsAreHexadecimalAndUnique(t *testing.T) {
-	l, seen := New(Options{Kept: 1000}), map[string]bool{}
+	l, seen := NewLog(LogOptions{Kept: 1000}), map[string]bool{}
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {
 			for range 100 {
-				l.Add(vpa(fmt.Sprint(worker)), answers.Decision{})
+				l.Add(vpa(fmt.Sprint(worker)), Decision{})
 				l.Of(vpa("0"))
 			}
 		})
@@ -92,13 +90,13 @@ func TestIDsAreHexadecimalAndUnique(t *testing.T) {
 func TestDecisionsAreLoggedWithAConstantMessage(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(_, text string) { lines = append(lines, text) }, funcr.Options{})
-	d := answers.Decision{
+	d := Decision{
 		Time: time.Date(2026, 3, 1, 3, 12, 0, 0, time.UTC), Pod: "shop-1", Action: "Evict", Rule: "update/outside-range", Reason: "why",
 		Changes: []string{"container app: requests.cpu 100m → 25m"}, Inputs: "aaaaaaaaaaaa", Rules: "bbbbbbbbbbbb",
 	}
-	l := New(Options{Component: "updater", Logged: true, Log: log})
+	l := NewLog(LogOptions{Component: "updater", Logged: true, Log: log})
 	l.Add(vpa("shop"), d)
-	New(Options{Component: "updater", Kept: 1, Log: log}).Add(vpa("shop"), d)
+	NewLog(LogOptions{Component: "updater", Kept: 1, Log: log}).Add(vpa("shop"), d)
 	require.Len(t, lines, 1, "--log-decisions asks for it, --decisions-kept does not")
 	require.Regexp(t, `"msg"="decision" "id"="[0-9a-f]{16}" "namespace"="ns" "vpa"="shop" "component"="updater" "pod"="shop-1" "action"="Evict" "rule"="update/outside-range" `+
 		`"reason"="why" "changes"=\["container app: requests.cpu 100m → 25m"\] "inputs"="aaaaaaaaaaaa" "rules"="bbbbbbbbbbbb" "at"="2026-03-01T03:12:00Z"`, lines[0])
@@ -106,10 +104,10 @@ func TestDecisionsAreLoggedWithAConstantMessage(t *testing.T) {
 }
 
 func TestWhatIsTooLongIsCut(t *testing.T) {
-	l := New(Options{Kept: 1})
+	l := NewLog(LogOptions{Kept: 1})
 	many := make([]string, maxChanges+7)
 	many[0] = strings.Repeat("ä", maxText)
-	l.Add(vpa("one"), answers.Decision{Pod: strings.Repeat("p", 2<<20), Reason: "a" + strings.Repeat("ä", maxText), Changes: many})
+	l.Add(vpa("one"), Decision{Pod: strings.Repeat("p", 2<<20), Reason: "a" + strings.Repeat("ä", maxText), Changes: many})
 	got := l.Of(vpa("one"))[0]
 	require.Equal(t, strings.Repeat("p", maxText)+"…", got.Pod, "the pod of a review may have any name")
 	require.Equal(t, "a"+strings.Repeat("ä", maxText/2-1)+"…", got.Reason)
@@ -127,10 +125,10 @@ func TestTheDigestIsThatOfTheContent(t *testing.T) {
 }
 
 func TestAFullLogAllocatesNothing(t *testing.T) {
-	l := New(Options{Kept: 3})
+	l := NewLog(LogOptions{Kept: 3})
 	for range 10 {
-		l.Add(vpa("one"), answers.Decision{})
+		l.Add(vpa("one"), Decision{})
 	}
 	key := vpa("one")
-	require.Zero(t, testing.AllocsPerRun(100, func() { l.Add(key, answers.Decision{Action: "a", Reason: "b"}) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { l.Add(key, Decision{Action: "a", Reason: "b"}) }))
 }

@@ -1,12 +1,15 @@
 package podupdate
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 )
 
 func TestPodsWhoseResizeIsSentOrInProgressCountAsDisrupted(t *testing.T) {
@@ -49,4 +52,46 @@ func TestPodsWhoseResizeIsSentOrInProgressCountAsDisrupted(t *testing.T) {
 			require.Equal(t, tt.want, Resizing([]*corev1.Pod{itself, pod("other", tt.change)}, itself, busy))
 		})
 	}
+}
+
+func TestOnlyPodsThatAreScheduledAndAliveAreLookedAt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		node        string
+		phase       corev1.PodPhase
+		terminating bool
+		want        string
+	}{
+		"it runs":                       {node: "n", phase: corev1.PodRunning},
+		"it has not started":            {node: "n", phase: corev1.PodPending},
+		"nothing is known of it":        {node: "n", phase: corev1.PodUnknown},
+		"it has no status":              {node: "n"},
+		"it is not scheduled":           {phase: corev1.PodPending, want: "The pod has no node"},
+		"it is done":                    {node: "n", phase: corev1.PodSucceeded, want: "The pod has finished"},
+		"it failed":                     {node: "n", phase: corev1.PodFailed, want: "The pod has finished"},
+		"it is about to go":             {node: "n", phase: corev1.PodRunning, terminating: true, want: "The pod is terminating"},
+		"it never ran, and was deleted": {phase: corev1.PodPending, terminating: true, want: "The pod is terminating"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: tt.node}, Status: corev1.PodStatus{Phase: tt.phase}}
+			if tt.terminating {
+				pod.DeletionTimestamp = &metav1.Time{}
+			}
+			require.Equal(t, tt.want, IgnoredReason(pod))
+		})
+	}
+}
+
+func TestPodsGoInTheOrderOfTheRules(t *testing.T) {
+	pod := func(name string, first int64, then float64) *Candidate {
+		p := &corev1.Pod{}
+		p.Name = name
+		return &Candidate{Pod: &Pod{PodState: facts.PodState{Pod: p}, Priority: facts.Priority{First: first, Then: then}}}
+	}
+	list := []*Candidate{pod("d", 0, 9), pod("c", 1, 1), pod("b", 1, 1), pod("a", 1, 2), pod("e", 0, 0.5), pod("f", 0, math.NaN())}
+	Sort(list)
+	var names []string
+	for _, p := range list {
+		names = append(names, p.Pod.PodState.Pod.Name)
+	}
+	require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, names)
 }

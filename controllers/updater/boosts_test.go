@@ -1,4 +1,4 @@
-package boosts
+package updater
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/freshness"
 	"github.com/celvpa/celvpa/controllers/matcher"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/updater/counters"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
@@ -29,8 +29,8 @@ func TestExpiredBoostIsEnded(t *testing.T) {
 	v.Name = "ended"
 	l := newLab(t, 1, v, webPod(t, "p", time.Hour))
 	turns := 0
-	l.Turn = func(context.Context) error { turns++; return nil }
-	ended := func() float64 { return testutil.ToFloat64(counters.ResizedPods.WithLabelValues("0", "ended", "ns")) }
+	l.turn = func(context.Context) error { turns++; return nil }
+	ended := func() float64 { return testutil.ToFloat64(resizedPods.WithLabelValues("0", "ended", "ns")) }
 	before := ended()
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized, "memory is left to the updater")
@@ -92,7 +92,7 @@ func TestUnansweredEndOfABoostIsNotSentTwice(t *testing.T) {
 	l.look(t.Context(), keyOf("p"))
 	l.look(t.Context(), keyOf("q"))
 	require.Empty(t, l.resized)
-	l.clock.Step(settleTime)
+	l.clock.Step(podupdate.CacheTime)
 	l.look(t.Context(), keyOf("p"))
 	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized)
 }
@@ -181,16 +181,16 @@ func TestEndOfABoostIsRetried(t *testing.T) {
 			v := sixty(t)
 			v.Name = strings.ReplaceAll(name, " ", "-")
 			l := newLab(t, 1, v, webPod(t, "p", time.Hour))
-			l.Turn = func(context.Context) error { return tt.turn }
+			l.turn = func(context.Context) error { return tt.turn }
 			l.onSent = func(string) error { return tt.sent }
 			failed := func() float64 {
-				return testutil.ToFloat64(counters.FailedResizes.WithLabelValues("0", v.Name, "ns", "UnboostError"))
+				return testutil.ToFloat64(failedResizes.WithLabelValues("0", v.Name, "ns", "UnboostError"))
 			}
 			before := failed()
 			require.Equal(t, tt.want, l.look(t.Context(), keyOf("p")))
 			require.InDelta(t, before+tt.failed, failed(), 0)
 			require.Empty(t, l.resized)
-			l.Turn, l.onSent = nil, nil
+			l.turn, l.onSent = func(context.Context) error { return nil }, nil
 			require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")), "the first attempt is forgotten")
 			require.Len(t, l.resized, 1)
 		})
@@ -267,13 +267,13 @@ func TestPodIsNotResizedAgainBeforeTheCacheShowsIt(t *testing.T) {
 // replaced it.
 func TestBoostOfAReplacementPodIsNotEnded(t *testing.T) {
 	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
-	l.Turn = func(ctx context.Context) error {
+	l.turn = func(ctx context.Context) error {
 		require.NoError(t, l.Client.Delete(ctx, webPod(t, "p", 0)))
 		return l.Client.Create(ctx, webPod(t, "p", 0, func(p *corev1.Pod) { p.UID = "another" }))
 	}
 	require.Equal(t, again{backOff: true, limited: true}, l.look(t.Context(), keyOf("p")))
 	require.Empty(t, l.resized)
-	l.Turn = nil
+	l.turn = func(context.Context) error { return nil }
 	require.Equal(t, again{after: 60*time.Second + slack}, l.look(t.Context(), keyOf("p")))
 }
 
@@ -281,8 +281,8 @@ func TestBoostOfAReplacementPodIsNotEnded(t *testing.T) {
 func TestPodKeepsItsPlaceInTheBudgetWhileRateLimited(t *testing.T) {
 	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	var beside again
-	l.Turn = func(ctx context.Context) error {
-		l.Turn = nil
+	l.turn = func(ctx context.Context) error {
+		l.turn = func(context.Context) error { return nil }
 		l.clock.Step(time.Hour)
 		beside = l.look(ctx, keyOf("q"))
 		return nil
@@ -294,23 +294,22 @@ func TestPodKeepsItsPlaceInTheBudgetWhileRateLimited(t *testing.T) {
 // The updater's cycle may just have evicted or resized another pod of the group.
 func TestBoostsEndWithinTheBudgetLeftByTheCycle(t *testing.T) {
 	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
-	busy := true
-	l.Beside = func(pod *corev1.Pod) bool { return busy && pod.Name == "q" }
+	l.memory.NoteEvicted("q", l.clock.Now())
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
 	require.Empty(t, l.sentSoFar())
-	busy = false
+	l.clock.Step(podupdate.CacheTime)
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	var p, q corev1.Pod
 	require.NoError(t, l.Client.Get(t.Context(), keyOf("p"), &p))
 	require.NoError(t, l.Client.Get(t.Context(), keyOf("q"), &q))
-	require.True(t, l.Ending(&p), "the cycle calls this")
-	require.False(t, l.Ending(&q))
+	require.True(t, l.busy(&p), "the cycle calls this")
+	require.False(t, l.busy(&q))
 }
 
 // A panic about one pod must not end the worker.
 func TestPanicAffectsItsPodOnly(t *testing.T) {
 	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
-	l.Turn = func(context.Context) error { panic("oh") }
+	l.turn = func(context.Context) error { panic("oh") }
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
 }
 
@@ -320,7 +319,7 @@ func TestAuditedOverlaysReportTheirEffectOnBoosts(t *testing.T) {
 	off, err := policy.Load(policy.Options{Cache: &compiledSets, Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
 	require.NoError(t, err)
 	v := &matcher.VPA{Object: sixty(t), Rules: compile.Selection{Plan: shippedPlan(t), Shadows: []compile.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}}
-	l.Turn = func(context.Context) error { return context.Canceled }
+	l.turn = func(context.Context) error { return context.Canceled }
 	pod := webPod(t, "p", time.Hour)
 	require.Equal(t, again{backOff: true}, l.decide(t.Context(), pod, v, l.Log))
 	require.Equal(t, "Normal RuleOverlayAudit RuleOverlay later (Audit) would change startup boosts: pod p: InPlaceCPU (unboost/boost-over-cpu-first) → Skip (unboost/gate-off)", <-l.events.Events)

@@ -1,14 +1,10 @@
-// Package apiauth lets only those read what a process serves whom the API server knows and allows:
-// it asks with a TokenReview who the bearer of a token is, and with a SubjectAccessReview whether
-// that user may, as Kubernetes' own components do. What is asked for is up to its users.
-package apiauth
+package inspect
 
 import (
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +15,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -28,8 +25,8 @@ const (
 	// permission or a token that is revoked still works.
 	allowedFor = time.Minute
 	refusedFor = 10 * time.Second
-	// maxAnswers bounds the answers yes and the answers no that are remembered. When no is full it is cleared: anybody can send any
-	// number of tokens. An answer yes that is outdated is kept for knownFor, because its reader comes back.
+	// maxAnswers bounds the answers yes, and the answers no, that are remembered: anybody can send any number of tokens. Who was
+	// allowed is known for knownFor, so that strangers who ask at the same time do not keep them out.
 	maxAnswers = 1000
 	knownFor   = time.Hour
 	// maxReviews bounds the readers about whom the API server is asked at the same time: those who were allowed before, and others.
@@ -40,7 +37,8 @@ const (
 	askTimeout = 10 * time.Second
 )
 
-// Guard asks the API server about each reader. It is safe for concurrent use.
+// Guard lets only those read what a process serves whom the API server knows and allows: it asks with a TokenReview who the bearer of
+// a token is, and with a SubjectAccessReview whether that user may, as Kubernetes' own components do. It is safe for concurrent use.
 type Guard struct {
 	// Access is what a request needs. It reads what the handler's route has found, such as path values.
 	Access func(*http.Request) Access
@@ -57,8 +55,9 @@ type Guard struct {
 	Clock  clock.PassiveClock
 	Log    logr.Logger
 
+	known    *cache.LRUExpireCache // by question, until when the answer is yes
+	refused  *cache.LRUExpireCache // by question, the answer
 	mu       sync.Mutex
-	yes, no  map[question]answer
 	asking   map[bool]int // reviews under way, of readers who were allowed before and of others
 	logged   time.Time    // the last failure that was
 	unlogged int          // failures since
@@ -98,7 +97,6 @@ type question struct {
 type answer struct {
 	code   int
 	reason string
-	until  time.Time
 }
 
 // Wrap is a handler for those who may read it.
@@ -106,6 +104,10 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	refuse := g.Refuse
 	if refuse == nil {
 		refuse = func(w http.ResponseWriter, code int, reason string) { http.Error(w, reason, code) }
+	}
+	if g.known == nil {
+		g.known, g.refused = cache.NewLRUExpireCacheWithClock(maxAnswers, g.Clock), cache.NewLRUExpireCacheWithClock(maxAnswers, g.Clock)
+		g.asking = map[bool]int{}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := g.ask(r)
@@ -149,55 +151,33 @@ func (g *Guard) ask(r *http.Request) answer {
 // recall returns an answer from memory, or that too many ask. Otherwise done is not nil, and must be called when the API server has
 // been asked.
 func (g *Guard) recall(q question) (a answer, done func()) {
-	now := g.Clock.Now()
+	until, known := g.known.Get(q)
+	if known && g.Clock.Now().Before(until.(time.Time)) {
+		return answer{code: http.StatusOK}, nil
+	}
+	if no, refused := g.refused.Get(q); refused {
+		return no.(answer), nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	yes, allowed := g.yes[q]
-	if allowed && now.Before(yes.until) {
-		return yes, nil
+	if g.asking[known] >= maxReviews {
+		return answer{code: http.StatusServiceUnavailable, reason: "too many unknown clients ask at once; try again"}, nil
 	}
-	if no, refused := g.no[q]; refused && now.Before(no.until) {
-		return no, nil
-	}
-	if g.asking[allowed] >= maxReviews {
-		return answer{code: http.StatusServiceUnavailable, reason: "too many who are not known ask at once; try again"}, nil
-	}
-	if g.asking == nil {
-		g.asking = map[bool]int{}
-	}
-	g.asking[allowed]++
+	g.asking[known]++
 	return answer{}, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.asking[allowed]--
+		g.asking[known]--
 	}
 }
 
 func (g *Guard) remember(q question, a answer) {
-	now := g.Clock.Now()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.yes == nil {
-		g.yes, g.no = map[question]answer{}, map[question]answer{}
-	}
-	delete(g.yes, q)
-	if a.code != http.StatusOK {
-		if len(g.no) >= maxAnswers {
-			clear(g.no)
-		}
-		a.until = now.Add(refusedFor)
-		g.no[q] = a
+	if a.code == http.StatusOK {
+		g.known.Add(q, g.Clock.Now().Add(allowedFor), knownFor)
 		return
 	}
-	delete(g.no, q)
-	if len(g.yes) >= maxAnswers {
-		maps.DeleteFunc(g.yes, func(_ question, old answer) bool { return now.Sub(old.until) >= knownFor })
-	}
-	if len(g.yes) >= maxAnswers {
-		clear(g.yes)
-	}
-	a.until = now.Add(allowedFor)
-	g.yes[q] = a
+	g.known.Remove(q)
+	g.refused.Add(q, a, refusedFor)
 }
 
 // failed logs that the API server cannot be asked, but not for each reader.

@@ -1,7 +1,4 @@
-// Package decisions keeps the last decisions of a component about each VerticalPodAutoscaler, so that
-// "what happened at 03:12?" has an answer, and writes them to the log where that is asked for. It
-// knows nothing of what was decided.
-package decisions
+package answers
 
 import (
 	"container/list"
@@ -17,8 +14,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/celvpa/celvpa/controllers/answers"
 )
 
 // What bounds the memory of a log, whatever the number and size of VPAs.
@@ -31,18 +26,19 @@ const (
 // DefaultKept is how many decisions about one VPA are kept.
 const DefaultKept = 20
 
-// Options configure a Log.
-type Options struct {
+// LogOptions configure a Log.
+type LogOptions struct {
 	Component string // that decides
 	Kept      int    // decisions about one VPA; 0 = none
 	Logged    bool   // each is written to Log
 	Log       logr.Logger
 }
 
-// Log keeps the last decisions of a component. It is safe for concurrent use; a nil one keeps
+// Log keeps the last decisions of a component about each VerticalPodAutoscaler, so that "what happened at 03:12?" has an answer, and
+// writes them to the log where that is asked for. It is safe for concurrent use; a nil one keeps
 // nothing.
 type Log struct {
-	Options
+	LogOptions
 	prefix string // of ids; differs between processes
 
 	mu    sync.Mutex
@@ -55,14 +51,14 @@ type Log struct {
 type kept struct {
 	vpa    types.NamespacedName
 	number uint64 // for its ID, which few decisions are asked for
-	answers.Decision
+	Decision
 }
 
-// New returns an empty log.
-func New(o Options) *Log {
+// NewLog returns an empty log.
+func NewLog(o LogOptions) *Log {
 	prefix := make([]byte, 4)
 	_, _ = rand.Read(prefix) // it never fails
-	return &Log{Options: o, prefix: hex.EncodeToString(prefix), order: list.New(), vpas: map[types.NamespacedName][]*list.Element{}}
+	return &Log{LogOptions: o, prefix: hex.EncodeToString(prefix), order: list.New(), vpas: map[types.NamespacedName][]*list.Element{}}
 }
 
 // Enabled reports whether Add has an effect, for callers to whom a decision is work to describe.
@@ -71,7 +67,7 @@ func (l *Log) Enabled() bool { return l != nil && (l.Kept > 0 || l.Logged) }
 // Add keeps a decision about a VPA, and writes it to the log where asked. It sets the decision's ID
 // and Component, and cuts what is too long. The oldest decisions make room. A decision that is made
 // again in each cycle belongs here only once: it would displace all others.
-func (l *Log) Add(vpa types.NamespacedName, d answers.Decision) {
+func (l *Log) Add(vpa types.NamespacedName, d Decision) {
 	if !l.Enabled() {
 		return
 	}
@@ -82,7 +78,7 @@ func (l *Log) Add(vpa types.NamespacedName, d answers.Decision) {
 	l.keep(kept{vpa, number, d})
 	l.mu.Unlock()
 	if l.Logged {
-		l.Options.Log.Info("decision", "id", l.id(number), "namespace", vpa.Namespace, "vpa", vpa.Name, "component", d.Component, "pod", d.Pod,
+		l.LogOptions.Log.Info("decision", "id", l.id(number), "namespace", vpa.Namespace, "vpa", vpa.Name, "component", d.Component, "pod", d.Pod,
 			"action", d.Action, "rule", d.Rule, "reason", d.Reason, "changes", d.Changes, "inputs", d.Inputs, "rules", d.Rules, "at", d.Time.UTC().Format(time.RFC3339))
 	}
 }
@@ -135,13 +131,13 @@ func (k *kept) share(before *kept) {
 }
 
 // Of lists the decisions about a VPA that are kept, newest last.
-func (l *Log) Of(vpa types.NamespacedName) []answers.Decision {
+func (l *Log) Of(vpa types.NamespacedName) []Decision {
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []answers.Decision
+	var out []Decision
 	for _, e := range l.vpas[vpa] {
 		k := e.Value.(*kept)
 		d := k.Decision
