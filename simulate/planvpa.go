@@ -119,7 +119,7 @@ func (u *updater) other(v *matcher.VPA, pod *corev1.Pod) string {
 // countPods sets a group's replicas to its number of pods if the manifests give none.
 func (u *updater) countPods(groups map[target.Key]*facts.Group) {
 	for _, owner := range slices.SortedFunc(maps.Keys(groups), func(a, b target.Key) int { return strings.Compare(a.String(), b.String()) }) {
-		w := u.owners[ownerKey{owner.Namespace, owner.Kind, owner.Name}]
+		w := u.owners[owner.Unversioned()]
 		if w == nil {
 			continue
 		}

@@ -37,13 +37,9 @@ func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload,
 		return w, true, err
 	}
 	w = Workload{GroupKind: kind, Namespace: namespace, Name: name, Owners: object.Metadata.OwnerReferences, written: d}
-	if has, known := s.HasScale(kind); known && !has {
-		w.unscalable = true
-	}
-	for i, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
+	for _, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
 		if w.Selector == "" {
 			w.Selector = selectorText(raw)
-			w.reports = w.Selector != "" && i < 2
 		}
 	}
 	var replicas int32

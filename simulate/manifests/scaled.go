@@ -17,16 +17,17 @@ func (s *Set) HasScale(kind schema.GroupKind) (has, known bool) {
 	if len(scheme.Scheme.VersionsForGroupKind(kind)) > 0 { // another kind of Kubernetes' own
 		return false, true
 	}
-	if s.scaled == nil {
-		s.scaled = map[schema.GroupKind]bool{}
-		s.readCRDs()
-	}
+	s.readCRDs()
 	has, known = s.scaled[kind]
 	return has, known
 }
 
-// readCRDs reads which kinds have a scale subresource, in any version that is served.
+// readCRDs reads once which kinds have a scale subresource, in any version that is served.
 func (s *Set) readCRDs() {
+	if s.scaled != nil {
+		return
+	}
+	s.scaled = map[schema.GroupKind]bool{}
 	for i := range s.Documents {
 		d := &s.Documents[i]
 		if d.groupKind() != crdKind {

@@ -47,9 +47,7 @@ type Workload struct {
 	Replicas *int32                  // without Object; nil = unknown
 	Template corev1.PodTemplateSpec  // empty if unknown
 
-	written    *Document // nil = not in the manifests
-	unscalable bool      // its kind has no scale subresource
-	reports    bool      // its status has a selector, which only scale subresources need
+	written *Document // nil = not in the manifests
 }
 
 // String returns e.g. Deployment web/shop.
@@ -73,8 +71,13 @@ func (w *Workload) Uncounted() string {
 	return ""
 }
 
-// Guessed reports whether nothing in its manifest says that its kind has a scale subresource.
-func (w *Workload) Guessed() bool { return w.written != nil && !w.reports }
+// OwnerReferences are those of its manifest.
+func (w *Workload) OwnerReferences() []metav1.OwnerReference {
+	if w.Object == nil {
+		return w.Owners
+	}
+	return w.Object.GetOwnerReferences()
+}
 
 // APIVersion is that of its manifest; empty without one.
 func (w *Workload) APIVersion() string {
