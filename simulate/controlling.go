@@ -104,28 +104,29 @@ func (w *world) leaves(v *matcher.VPA) string {
 
 // noteStale notes recommendations for containers that no pod has. changed has an item per pod.
 func (w *world) noteStale(pods []*corev1.Pod, changed []changedBy) {
-	has, inits := map[*matcher.VPA]map[string]bool{}, map[*matcher.VPA]map[string]bool{}
+	type container struct {
+		vpa  *matcher.VPA
+		name string
+	}
+	controls, has, inits := map[*matcher.VPA]bool{}, map[container]bool{}, map[container]bool{}
 	for i, pod := range pods {
-		if v := changed[i].vpa; v != nil {
-			if has[v] == nil {
-				has[v], inits[v] = map[string]bool{}, map[string]bool{}
-			}
-			for j := range pod.Spec.InitContainers {
-				inits[v][pod.Spec.InitContainers[j].Name] = true
-			}
-			for j := range pod.Spec.Containers {
-				has[v][pod.Spec.Containers[j].Name] = true
-			}
+		v := changed[i].vpa
+		controls[v] = true
+		for j := range pod.Spec.InitContainers {
+			inits[container{v, pod.Spec.InitContainers[j].Name}] = true
+		}
+		for j := range pod.Spec.Containers {
+			has[container{v, pod.Spec.Containers[j].Name}] = true
 		}
 	}
 	for _, v := range w.sortedVPAs() {
-		if has[v] == nil || v.Object.Status.Recommendation == nil {
+		if !controls[v] || v.Object.Status.Recommendation == nil {
 			continue
 		}
 		for _, c := range v.Object.Status.Recommendation.ContainerRecommendations {
-			switch {
-			case has[v][c.ContainerName]:
-			case inits[v][c.ContainerName]:
+			switch one := (container{v, c.ContainerName}); {
+			case has[one]:
+			case inits[one]:
 				w.note("%s: what it recommends for container %s is left out: it is an init container, and those, sidecars too, keep their resources", v, c.ContainerName)
 			default:
 				w.note("%s: what it recommends for container %s is left out: no pod of its target has such a container", v, c.ContainerName)
