@@ -92,7 +92,7 @@ const sampled = time.Minute
 // counts.
 func Simulate(ctx context.Context, c client.Client, book *compile.Rulebook, remember model.Settings, v *vpav1.VerticalPodAutoscaler, now time.Time) (Simulated, error) {
 	reader := manifests.Reader{Client: c, Namespace: v.Namespace}
-	set, notes, unread := reader.Read(ctx, append(manifests.PodKinds, manifests.VPAKind, manifests.ScaleKind, manifests.PDBKind, manifests.CheckpointKind)...)
+	set, notes, unread := reader.Read(ctx, append(manifests.PodKinds, manifests.VPAKind, manifests.PDBKind, manifests.CheckpointKind)...)
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
 	plan, unplanned := cluster.Plan(true)
 	all, _ := cluster.VPAs() // the plan has reported what cannot be read

@@ -99,7 +99,7 @@ func (t *targets) setOwner(out *facts.Target, w *manifests.Workload) {
 	out.Owner = owner.Kind + " " + owner.Name
 	if custom, kind := manifests.CustomOwner(w.OwnerReferences()); custom == nil {
 		out.OwnerScales = ptr.To(true)
-	} else if scalable, known := t.set.Scalable(kind, w.Namespace, owner.Name); known {
+	} else if scalable, known := t.set.HasScale(kind); known {
 		out.OwnerScales = &scalable
 	}
 }

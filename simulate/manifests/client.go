@@ -43,7 +43,7 @@ func (s *Set) Client(workloads []Workload, objects ...client.Object) client.Clie
 			if owner == nil {
 				continue
 			}
-			if scalable, _ := s.Scalable(kind, w.Namespace, owner.Name); scalable {
+			if has, _ := s.HasScale(kind); has {
 				add(&Workload{GroupKind: kind, Namespace: w.Namespace, Name: owner.Name})
 			}
 		}

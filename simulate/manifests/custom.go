@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/crds/quantity"
 )
 
@@ -92,8 +94,13 @@ func (s *Set) HasScale(kind schema.GroupKind) (has, known bool) {
 		return false, true
 	}
 	s.readCRDs()
-	has, known = s.scaled[kind]
-	return has, known
+	if has, known = s.scaled[kind]; known {
+		return has, known
+	}
+	if kinds, tells := s.live.(target.Kinds); tells {
+		return kinds.HasScale(context.Background(), kind)
+	}
+	return false, false
 }
 
 // readCRDs reads once which kinds have a scale subresource, in any version that is served.
