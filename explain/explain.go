@@ -19,6 +19,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/explain/ask"
+	"github.com/celvpa/celvpa/simulate"
 )
 
 // Options say what to read, and how.
@@ -35,6 +36,10 @@ type Options struct {
 	// Unknown is what could not be found out about the rules.
 	Unknown []string
 	Now     time.Time
+
+	// Where manifests stand for a cluster:
+	plan    *simulate.Plan // of all pods
+	written func(namespace, name string) map[string]time.Time
 }
 
 // Simulated is what recommender and updater would answer, computed by the same rules without asking them.
@@ -85,7 +90,7 @@ func (f *found) controlledBeside(u *answers.Updater) (out types.NamespacedName) 
 
 // about reports on a subject that was found. It also returns what the updater says.
 func (o *Options) about(ctx context.Context, of *found) (*Report, *answers.Updater, error) {
-	r := &Report{Subject: of.String(), Now: o.Now, Findings: []Finding{}, Processes: []answers.Process{}}
+	r := &Report{Subject: of.String(), Now: o.Now, Findings: []Finding{}, Processes: []answers.Process{}, Unknown: slices.Clone(o.Unknown)}
 	if of.vpa == nil {
 		r.Findings = append(r.Findings, finding("no-vpa", "", "create a VerticalPodAutoscaler with that target", "%s", of.why))
 		r.Verdict = verdict(r, nil, o.Now)
@@ -101,13 +106,17 @@ func (o *Options) about(ctx context.Context, of *found) (*Report, *answers.Updat
 			replies, wrong = o.Ask(ctx, v.Namespace, v.Name)
 		}
 	}()
-	around := gather(ctx, o.Client, v)
+	around := gather(ctx, o.Client, v, o.plan != nil)
 	around.ruledBy(o.Rules)
 	<-asked
 	if wrong != nil {
 		return nil, nil, wrong
 	}
-	r.Unknown = append(slices.Clone(o.Unknown), replies.Unknown...)
+	if o.plan != nil {
+		around.planned(o.plan, replies.Updater)
+		around.written = o.written(v.Namespace, v.Name)
+	}
+	r.Unknown = append(r.Unknown, replies.Unknown...)
 	if (replies.Recommender == nil || replies.Updater == nil) && o.Simulate != nil {
 		r.simulate(ctx, *o, v, replies)
 	}

@@ -17,9 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/webhook"
 )
 
@@ -56,13 +58,13 @@ const maxPods = 500
 const gatherTimeout = 10 * time.Second
 
 // gather reads them, by a number of requests that does not grow with what is in the namespace, at the same time. Only events of the VPA
-// take a request for each page.
-func gather(ctx context.Context, c client.Client, v *vpav1.VerticalPodAutoscaler) *objects {
+// take a request for each page. Manifests have pods, PodDisruptionBudgets and HorizontalPodAutoscalers only.
+func gather(ctx context.Context, c client.Client, v *vpav1.VerticalPodAutoscaler, manifests bool) *objects {
 	ctx, cancel := context.WithTimeout(ctx, gatherTimeout)
 	defer cancel()
 	o := &objects{vpa: v}
 	var group sync.WaitGroup
-	for _, read := range []func(){
+	reads := []func(){
 		func() { o.readPods(ctx, c) },
 		func() {
 			var list policyv1.PodDisruptionBudgetList
@@ -76,6 +78,8 @@ func gather(ctx context.Context, c client.Client, v *vpav1.VerticalPodAutoscaler
 				o.scalers = list.Items
 			}
 		},
+	}
+	ofCluster := []func(){
 		func() {
 			var list corev1.ResourceQuotaList
 			if o.list(ctx, c, &list, "ResourceQuotas", "whether the recommendation fits into them") {
@@ -92,7 +96,11 @@ func gather(ctx context.Context, c client.Client, v *vpav1.VerticalPodAutoscaler
 				o.cannot("the labels of namespace "+v.Namespace, "whether the webhook serves it", err)
 			}
 		},
-	} {
+	}
+	if !manifests {
+		reads = append(reads, ofCluster...)
+	}
+	for _, read := range reads {
 		group.Go(read)
 	}
 	group.Wait()
@@ -131,7 +139,7 @@ func (o *objects) readPods(ctx context.Context, c client.Client) {
 		return
 	}
 	o.pods, o.podsKnown = list.Items, true
-	o.sortPods()
+	slices.SortFunc(o.pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	if list.Continue != "" {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -139,8 +147,12 @@ func (o *objects) readPods(ctx context.Context, c client.Client) {
 	}
 }
 
-func (o *objects) sortPods() {
-	slices.SortFunc(o.pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+// planned keeps the pods that a plan is about. The selector of a target that is not in the manifests is not known.
+func (o *objects) planned(plan *simulate.Plan, u *answers.Updater) {
+	o.problem = plan.Gone[o.vpa.Namespace+"/"+o.vpa.Name]
+	o.pods = slices.DeleteFunc(o.pods, func(pod corev1.Pod) bool {
+		return !slices.ContainsFunc(u.Pods, func(p answers.RunningPod) bool { return p.Pod == pod.Namespace+"/"+pod.Name })
+	})
 }
 
 // registered is a webhook with the name of its configuration.

@@ -84,7 +84,7 @@ func TestTheVPAOfASharedTargetIsTheFirstByTheRules(t *testing.T) {
 	latest := vpaOf("a-latest", "Deployment", "web")
 	latest.CreationTimestamp = metav1.NewTime(time.Unix(3, 0))
 	c := api(t, old, young, latest,
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{}}},
 		&appsv1.ReplicaSet{ObjectMeta: owned(metav1.ObjectMeta{Name: "web-1"}, "apps/v1", "Deployment", "web")},
 		&corev1.Pod{ObjectMeta: owned(metav1.ObjectMeta{Name: "web-1-x"}, "apps/v1", "ReplicaSet", "web-1")})
 	for want, book := range map[string]*compile.Rulebook{"shop/b-old": shippedRules(), "shop/a-latest": overlaid(t, youngestFirst)} {

@@ -11,10 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate"
@@ -87,52 +86,42 @@ type found struct {
 
 // find finds the VPA that a subject is, or that controls it: the first by compare of those with its target.
 func find(ctx context.Context, c client.Client, s Subject, compare order) (found, error) {
-	if s.Name == "" {
-		return findOnly(ctx, c, s)
-	}
-	switch s.Kind {
-	case vpaKind:
-		v, err := findVPA(ctx, c, s)
-		return found{Subject: s.of(v), vpa: v}, err
-	case "Pod":
-		return findByPod(ctx, c, s, compare)
-	case "":
-		v, err := findVPA(ctx, c, s)
-		if !isUnknown(err) {
-			return found{Subject: s.of(v), vpa: v}, err
-		}
-		if s.Namespace != "" {
-			if of, failed := findByPod(ctx, c, s, compare); failed == nil || !apierrors.IsNotFound(failed) {
-				return of, failed
-			}
-		}
-		of, failed := findByTarget(ctx, c, s, compare)
-		if failed != nil || of.vpa != nil {
-			return of, failed
-		}
-		return of, fmt.Errorf("no VerticalPodAutoscaler, pod or target of a VerticalPodAutoscaler is named %s%s%s", s.Name, in(s.Namespace), near(ctx, c, s))
-	}
-	return findByTarget(ctx, c, s, compare)
-}
-
-// findOnly finds the VPA of a namespace that has one only.
-func findOnly(ctx context.Context, c client.Client, s Subject) (found, error) {
 	list, err := vpas(ctx, c, s.Namespace)
 	if err != nil {
 		return found{}, err
 	}
-	if len(list) == 1 {
+	if s.Name == "" && len(list) == 1 {
 		return found{Subject: s.of(&list[0]), vpa: &list[0]}, nil
 	}
-	names := make([]string, len(list))
-	for i := range list {
-		names[i] = list[i].Namespace + "/" + list[i].Name
+	if s.Kind == vpaKind || s.Kind == "" && s.Name != "" {
+		v, err := s.first(list, compare, func(v *vpav1.VerticalPodAutoscaler) bool { return v.Name == s.Name })
+		if v != nil || err != nil {
+			return found{Subject: s.of(v), vpa: v}, err
+		}
 	}
-	slices.Sort(names)
-	if len(names) == 0 {
-		return found{}, fmt.Errorf("there is no VerticalPodAutoscaler%s", in(s.Namespace))
+	if s.Kind == "Pod" || s.Kind == "" && s.Name != "" {
+		pod, err := s.podIn(ctx, c)
+		if err != nil {
+			return found{}, err
+		}
+		if pod != nil {
+			return findByPod(ctx, c, pod, list, compare)
+		}
 	}
-	return found{}, fmt.Errorf("name one object to explain, for instance one of the VerticalPodAutoscalers%s: %s", in(s.Namespace), simulate.Few(names))
+	if s.Kind == vpaKind || s.Kind == "Pod" || s.Name == "" {
+		return found{}, s.nobody(list)
+	}
+	v, err := s.first(list, compare, func(v *vpav1.VerticalPodAutoscaler) bool {
+		of := target.Of(v)
+		return of.Name == s.Name && (s.Kind == "" || strings.EqualFold(of.Kind, s.Kind))
+	})
+	if v == nil && err == nil {
+		err = s.nobody(list)
+	}
+	if err != nil {
+		return found{}, err
+	}
+	return found{Subject: Subject{Kind: target.Of(v).Kind, Name: s.Name, Namespace: v.Namespace}, vpa: v}, nil
 }
 
 // of is the subject for a VPA.
@@ -143,6 +132,91 @@ func (s Subject) of(v *vpav1.VerticalPodAutoscaler) Subject {
 	return Subject{Kind: vpaKind, Name: v.Name, Namespace: v.Namespace}
 }
 
+// first is the first by compare of the VPAs that fit; nil without any. The error is that they are in several
+// namespaces.
+func (s Subject) first(list []vpav1.VerticalPodAutoscaler, compare order, fits func(*vpav1.VerticalPodAutoscaler) bool) (first *vpav1.VerticalPodAutoscaler, err error) {
+	var namespaces []string
+	for i := range list {
+		if v := &list[i]; fits(v) {
+			if first == nil || compare(v, first) < 0 {
+				first = v
+			}
+			namespaces = append(namespaces, v.Namespace)
+		}
+	}
+	return first, s.several(namespaces)
+}
+
+// podIn is the pod that a subject may be; nil if there is none.
+func (s Subject) podIn(ctx context.Context, c client.Client) (*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := c.List(ctx, &list, client.InNamespace(s.Namespace), client.MatchingFields{"metadata.name": s.Name}); err != nil {
+		return nil, readError("pods"+in(s.Namespace), err)
+	}
+	var namespaces []string
+	for i := range list.Items {
+		namespaces = append(namespaces, list.Items[i].Namespace)
+	}
+	if len(namespaces) == 0 {
+		return nil, nil
+	}
+	return &list.Items[0], s.several(namespaces)
+}
+
+// findByPod finds the VPA that controls a pod.
+func findByPod(ctx context.Context, c client.Client, pod *corev1.Pod, list []vpav1.VerticalPodAutoscaler, compare order) (found, error) {
+	out := found{Subject: Subject{Kind: "Pod", Name: pod.Name, Namespace: pod.Namespace}, pod: pod}
+	r := &target.Resolver{Client: c}
+	top, err := r.Topmost(ctx, pod)
+	if apierrors.IsForbidden(err) {
+		return out, readError("the owners of pod "+pod.Namespace+"/"+pod.Name, err)
+	}
+	for i := range list {
+		if v := &list[i]; top != nil {
+			if selects, _ := top.Selects(ctx, v, pod); selects && (out.vpa == nil || compare(v, out.vpa) < 0) {
+				out.vpa = v
+			}
+		}
+	}
+	if out.vpa == nil {
+		out.why = "no VerticalPodAutoscaler controls the pod: " + matcher.WhyNone(ctx, r, pod, func(owner target.Key) (contenders []matcher.Contender) {
+			for i := range list {
+				if target.Of(&list[i]).Unversioned() == owner.Unversioned() {
+					contenders = append(contenders, matcher.Contender{VPA: &list[i]})
+				}
+			}
+			return contenders
+		})
+	}
+	return out, nil
+}
+
+// several is the error of a subject that is in more than one namespace.
+func (s Subject) several(namespaces []string) error {
+	slices.Sort(namespaces)
+	if namespaces = slices.Compact(namespaces); len(namespaces) < 2 {
+		return nil
+	}
+	return fmt.Errorf("%s is in namespaces %s; choose one with -n", s, simulate.Few(namespaces))
+}
+
+// nobody is the error of a subject that is not there.
+func (s Subject) nobody(list []vpav1.VerticalPodAutoscaler) error {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Namespace + "/" + list[i].Name
+	}
+	slices.Sort(names)
+	have := "there is no VerticalPodAutoscaler" + in(s.Namespace)
+	if len(names) > 0 {
+		have = "there are the VerticalPodAutoscalers " + simulate.Few(names)
+	}
+	if s.Name == "" {
+		return fmt.Errorf("name one object to explain: %s", have)
+	}
+	return fmt.Errorf("no VerticalPodAutoscaler, pod or target of a VerticalPodAutoscaler is called %s: %s", s, have)
+}
+
 func in(namespace string) string {
 	if namespace == "" {
 		return " in any namespace"
@@ -150,60 +224,17 @@ func in(namespace string) string {
 	return " in namespace " + namespace
 }
 
-// unknown is the error of a VPA that does not exist.
-type unknown struct{ error }
-
-func isUnknown(err error) bool { _, is := err.(unknown); return is }
-
-func findVPA(ctx context.Context, c client.Client, s Subject) (*vpav1.VerticalPodAutoscaler, error) {
-	if s.Namespace != "" {
-		v := &vpav1.VerticalPodAutoscaler{}
-		err := c.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, v)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, unknown{fmt.Errorf("VerticalPodAutoscaler %s/%s does not exist%s", s.Namespace, s.Name, near(ctx, c, s))}
-		case err != nil:
-			return nil, vpaError("VerticalPodAutoscaler "+s.Namespace+"/"+s.Name, err)
-		}
-		return v, nil
-	}
-	list, err := vpas(ctx, c, "")
-	if err != nil {
-		return nil, err
-	}
-	var named []*vpav1.VerticalPodAutoscaler
-	var where []string
-	for i := range list {
-		if list[i].Name == s.Name {
-			named, where = append(named, &list[i]), append(where, list[i].Namespace)
-		}
-	}
-	switch len(named) {
-	case 0:
-		return nil, unknown{fmt.Errorf("no namespace has a VerticalPodAutoscaler %s%s", s.Name, near(ctx, c, s))}
-	case 1:
-		return named[0], nil
-	}
-	slices.Sort(where)
-	return nil, fmt.Errorf("namespaces %s have a VerticalPodAutoscaler %s: choose one with -n", strings.Join(where, ", "), s.Name)
-}
-
 func vpas(ctx context.Context, c client.Client, namespace string) ([]vpav1.VerticalPodAutoscaler, error) {
 	var list vpav1.VerticalPodAutoscalerList
 	// From the API server's cache: an older list is better than reading etcd for it.
 	err := c.List(ctx, &list, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
-	if err != nil {
-		return nil, vpaError("VerticalPodAutoscalers"+in(namespace), err)
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil, manifests.ErrNoVPAs
+	case err != nil:
+		return nil, readError("VerticalPodAutoscalers"+in(namespace), err)
 	}
 	return list.Items, nil
-}
-
-// vpaError is readError for VPAs, which a cluster may not know.
-func vpaError(what string, err error) error {
-	if meta.IsNoMatchError(err) {
-		return manifests.ErrNoVPAs
-	}
-	return readError(what, err)
 }
 
 // readError says what could not be read, and the way out.
@@ -212,106 +243,4 @@ func readError(what string, err error) error {
 		return fmt.Errorf("cannot read %s: %w; ask for permission to get and list them, or choose another namespace with -n", what, err)
 	}
 	return fmt.Errorf("cannot read %s: %w", what, err)
-}
-
-// findByPod finds the VPA whose target is the topmost controller of a pod.
-func findByPod(ctx context.Context, c client.Client, s Subject, compare order) (found, error) {
-	if s.Namespace == "" {
-		return found{Subject: s}, fmt.Errorf("pods of one name may be in several namespaces: choose one with -n")
-	}
-	pod := &corev1.Pod{}
-	if err := c.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, pod); apierrors.IsNotFound(err) {
-		return found{Subject: s}, err
-	} else if err != nil {
-		return found{Subject: s}, readError("pod "+s.Namespace+"/"+s.Name, err)
-	}
-	out := found{Subject: Subject{Kind: "Pod", Name: pod.Name, Namespace: pod.Namespace}, pod: pod}
-	owner := target.ControllerOf(pod.OwnerReferences)
-	if owner == nil {
-		out.why = "no controller owns the pod (metadata.ownerReferences), and a VPA acts on pods of controllers only"
-		return out, nil
-	}
-	owners := []metav1.OwnerReference{*owner}
-	for len(owners) < maxOwners { // up to the topmost one
-		above, err := ownerOf(ctx, c, pod.Namespace, owners[len(owners)-1])
-		if err != nil {
-			return out, err
-		}
-		if above == nil {
-			break
-		}
-		owners = append(owners, *above)
-	}
-	return out.controlledBy(ctx, c, owners, compare)
-}
-
-// maxOwners bounds the walk up.
-const maxOwners = 16
-
-// ownerOf is what controls an owner; nil = nothing, or it is gone.
-func ownerOf(ctx context.Context, c client.Client, namespace string, of metav1.OwnerReference) (*metav1.OwnerReference, error) {
-	gv, err := schema.ParseGroupVersion(of.APIVersion)
-	if err != nil || of.Kind == "Node" {
-		return nil, nil
-	}
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(gv.WithKind(of.Kind))
-	err = c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: of.Name}, object)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, readError(of.Kind+" "+namespace+"/"+of.Name, err)
-	}
-	return target.ControllerOf(object.OwnerReferences), nil
-}
-
-// controlledBy finds the VPA that has the last of some owners as its target.
-func (f found) controlledBy(ctx context.Context, c client.Client, owners []metav1.OwnerReference, compare order) (found, error) {
-	list, err := vpas(ctx, c, f.Namespace)
-	if err != nil {
-		return f, err
-	}
-	top := owners[len(owners)-1]
-	for i, owner := range owners {
-		v := firstWith(list, compare, func(of target.Key) bool { return of.Kind == owner.Kind && of.Name == owner.Name })
-		switch {
-		case v == nil:
-		case i < len(owners)-1:
-			f.why = fmt.Sprintf("VerticalPodAutoscaler %s/%s has the target %s %s, which %s %s controls; its target must be the topmost controller",
-				f.Namespace, v.Name, owner.Kind, owner.Name, top.Kind, top.Name)
-		default:
-			f.vpa, f.why = v, ""
-			return f, nil
-		}
-	}
-	if f.why == "" {
-		f.why = fmt.Sprintf("no VerticalPodAutoscaler in namespace %s has the target %s %s, the topmost controller of the pod", f.Namespace, top.Kind, top.Name)
-	}
-	return f, nil
-}
-
-// findByTarget finds the VPA that has a workload as its target.
-func findByTarget(ctx context.Context, c client.Client, s Subject, compare order) (found, error) {
-	list, err := vpas(ctx, c, s.Namespace)
-	if err != nil {
-		return found{Subject: s}, err
-	}
-	v := firstWith(list, compare, func(of target.Key) bool {
-		return of.Name == s.Name && (s.Kind == "" || strings.EqualFold(of.Kind, s.Kind))
-	})
-	if v == nil {
-		return found{Subject: s, why: fmt.Sprintf("no VerticalPodAutoscaler%s has the target %s%s", in(s.Namespace), strings.TrimSpace(s.Kind+" "+s.Name), near(ctx, c, s))}, nil
-	}
-	return found{Subject: Subject{Kind: target.Of(v).Kind, Name: s.Name, Namespace: v.Namespace}, vpa: v}, nil
-}
-
-// firstWith is the first by compare of the VPAs whose target fits; nil without any.
-func firstWith(list []vpav1.VerticalPodAutoscaler, compare order, fits func(target.Key) bool) (first *vpav1.VerticalPodAutoscaler) {
-	for i := range list {
-		if v := &list[i]; fits(target.Of(v)) && (first == nil || compare(v, first) < 0) {
-			first = v
-		}
-	}
-	return first
 }

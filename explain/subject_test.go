@@ -30,6 +30,7 @@ func api(t *testing.T, objects ...client.Object) client.Client {
 	require.NoError(t, vpav1.AddToScheme(scheme))
 	require.NoError(t, rulesv1alpha1.AddToScheme(scheme))
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Pod{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).
 		WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Kind} }).
 		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Name} }).
 		Build()
@@ -103,14 +104,14 @@ func TestWhatIsAskedAbout(t *testing.T) {
 	}
 }
 
-// TestAVPAIsFoundByItsNameItsPodsAndItsTarget, and a name that nothing has suggests similar ones.
 func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 	elsewhere := vpaOf("web-vpa", "Deployment", "web")
 	elsewhere.Namespace = "stage"
 	c := api(t, vpaOf("web-vpa", "Deployment", "web"), elsewhere, vpaOf("inner", "ReplicaSet", "db-1"), vpaOf("only", "Rollout", "canary"),
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{}}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}},
 		&appsv1.ReplicaSet{ObjectMeta: owned(metav1.ObjectMeta{Name: "web-1"}, "apps/v1", "Deployment", "web")},
-		&appsv1.ReplicaSet{ObjectMeta: owned(metav1.ObjectMeta{Name: "db-1"}, "apps/v1", "Deployment", "db")},
+		&appsv1.ReplicaSet{ObjectMeta: owned(metav1.ObjectMeta{Name: "db-1"}, "apps/v1", "Deployment", "db"), Spec: appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{}}},
 		&corev1.Pod{ObjectMeta: owned(metav1.ObjectMeta{Name: "web-1-x"}, "apps/v1", "ReplicaSet", "web-1")},
 		&corev1.Pod{ObjectMeta: owned(metav1.ObjectMeta{Name: "db-1-x"}, "apps/v1", "ReplicaSet", "db-1")},
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "bare"}})
@@ -121,7 +122,8 @@ func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 		{Namespace: "shop", Kind: "Pod", Name: "web-1-x"}:    "web-vpa",
 		{Namespace: "shop", Kind: "Deployment", Name: "web"}: "web-vpa",
 		{Namespace: "shop", Kind: "rollout", Name: "canary"}: "only",
-		{Name: "only"}: "only",
+		{Name: "only"}:                 "only",
+		{Kind: "Pod", Name: "web-1-x"}: "web-vpa",
 	} {
 		got, err := find(t.Context(), c, ask, orderBy(nil))
 		require.NoError(t, err, "%+v", ask)
@@ -129,9 +131,8 @@ func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 		require.Equal(t, want, got.vpa.Name, "%+v", ask)
 	}
 	for ask, want := range map[Subject]string{
-		{Namespace: "shop", Kind: "Pod", Name: "bare"}:        "no controller owns the pod",
-		{Namespace: "shop", Kind: "Pod", Name: "db-1-x"}:      "VerticalPodAutoscaler shop/inner has the target ReplicaSet db-1, which Deployment db controls",
-		{Namespace: "shop", Kind: "StatefulSet", Name: "web"}: "no VerticalPodAutoscaler in namespace shop has the target StatefulSet web; did you mean web-vpa?",
+		{Namespace: "shop", Kind: "Pod", Name: "bare"}:   "no VerticalPodAutoscaler controls the pod: no controller owns it",
+		{Namespace: "shop", Kind: "Pod", Name: "db-1-x"}: "VerticalPodAutoscaler shop/inner cannot be used: The target apps/v1.ReplicaSet/db-1 has a parent controller",
 	} {
 		got, err := find(t.Context(), c, ask, orderBy(nil))
 		require.NoError(t, err, "%+v", ask)
@@ -139,10 +140,10 @@ func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 		require.Contains(t, got.why, want)
 	}
 	for ask, want := range map[Subject]string{
-		{Namespace: "shop", Name: "wev-vpa"}:                             "is named wev-vpa in namespace shop; did you mean web-vpa?",
-		{Namespace: "shop", Kind: "VerticalPodAutoscaler", Name: "inne"}: "VerticalPodAutoscaler shop/inne does not exist; did you mean inner?",
-		{Name: "web-vpa"}:              "namespaces shop, stage have a VerticalPodAutoscaler web-vpa: choose one with -n",
-		{Kind: "Pod", Name: "web-1-x"}: "choose one with -n",
+		{Namespace: "shop", Name: "wev-vpa"}:                             "is called shop/wev-vpa: there are the VerticalPodAutoscalers shop/inner, shop/only, shop/web-vpa",
+		{Namespace: "shop", Kind: "VerticalPodAutoscaler", Name: "inne"}: "is called VerticalPodAutoscaler shop/inne: there are",
+		{Namespace: "shop", Kind: "StatefulSet", Name: "web"}:            "is called StatefulSet shop/web: there are",
+		{Name: "web-vpa"}: "web-vpa is in namespaces shop, stage; choose one with -n",
 	} {
 		_, err := find(t.Context(), c, ask, orderBy(nil))
 		require.ErrorContains(t, err, want, "%+v", ask)

@@ -70,7 +70,7 @@ func TestTheWebhookIsFoundUnderAnyName(t *testing.T) {
 					return c.List(ctx, list, opts...)
 				},
 			})
-			o := gather(t.Context(), c, vpaOf("web", "Deployment", "web"))
+			o := gather(t.Context(), c, vpaOf("web", "Deployment", "web"), false)
 			var found []string
 			for _, f := range o.webhookFindings() {
 				found = append(found, f.Token+" "+f.About)

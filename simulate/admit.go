@@ -47,15 +47,16 @@ func (a *Admissions) Refused() bool {
 
 // admission is the admission controller's view of manifests.
 type admission struct {
-	*view
+	*world
 	pods []manifests.NewPod
 }
 
 // Admit reviews every pod as if created now, and one pod per workload template. explain adds steps.
 func (c *Cluster) Admit(explain bool) (*Admissions, error) {
-	v, templates, unusable := c.view(admissions)
-	pods, unread := c.set.NewPods(templates)
-	a := &admission{view: v, pods: pods}
+	w, unusable := c.world()
+	w.ask(admissions)
+	pods, unread := c.set.NewPods(w.templates())
+	a := &admission{world: w, pods: pods}
 	a.addOwners(a.plain())
 	out := &Admissions{Items: []Admission{}}
 	changed := make([]changedBy, len(pods))

@@ -3,17 +3,14 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -28,12 +25,12 @@ type Watch func(what string, done, of int)
 
 // comparison compares two sets of rules.
 type comparison struct {
-	*view
+	*world
 	pods   []*corev1.Pod
 	sides  [2]*side // by the rules in force, and by the others
 	differ []bool   // VPAs whose rules differ, by position
 	asked  []bool   // VPAs that something may change for: those, and those that share pods with them
-	alike  sync.Map // of [2]*engine.Plan: their alike
+	alike  map[[2]*engine.Plan]alike
 	watch  Watch
 }
 
@@ -43,8 +40,8 @@ type comparison struct {
 // used.
 func (c *Cluster) Compare(ctx context.Context, candidate *compile.Rulebook, remember model.Settings, watch Watch) (*Impact, error) {
 	after, unusable := c.laidUnder(candidate)
-	objects, _, unread := c.objects()
-	x := &comparison{view: objects, watch: watch}
+	w, unread := c.world()
+	x := &comparison{world: w, watch: watch, alike: map[[2]*engine.Plan]alike{}}
 	pods, unreadPods := c.pods()
 	x.pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
@@ -89,18 +86,18 @@ func (c *Cluster) laidUnder(candidate *compile.Rulebook) (*compile.Rulebook, err
 func (x *comparison) assign() {
 	selected := make([][]int, len(x.pods))
 	x.each(context.Background(), "matching pods with VerticalPodAutoscalers", len(x.pods), func(i int) {
-		selected[i] = x.selecting(x.pods[i])
+		selected[i] = x.selects(x.pods[i])
 	})
 	for i, pod := range x.pods {
-		x.selected[pod] = selected[i]
+		x.selecting[pod] = selected[i]
 	}
 }
 
 // findDifferences finds the VPAs whose rules differ, and those that share pods with them.
 func (x *comparison) findDifferences() {
-	x.differ, x.asked = make([]bool, len(x.inOrder)), make([]bool, len(x.inOrder))
+	x.differ, x.asked = make([]bool, len(x.vpas)), make([]bool, len(x.vpas))
 	var pinned []string
-	for i, v := range x.inOrder {
+	for i, v := range x.vpas {
 		before, after := x.sides[0].selection(v.Object), x.sides[1].selection(v.Object)
 		x.differ[i] = before.Plan != after.Plan && before.Plan.Digest() != after.Plan.Digest() || (before.Err == nil) != (after.Err == nil)
 		x.asked[i] = x.differ[i]
@@ -112,7 +109,7 @@ func (x *comparison) findDifferences() {
 		}
 	}
 	for _, pod := range x.pods {
-		if selected := x.selected[pod]; slices.ContainsFunc(selected, func(i int) bool { return x.differ[i] }) {
+		if selected := x.selecting[pod]; slices.ContainsFunc(selected, func(i int) bool { return x.differ[i] }) {
 			for _, i := range selected {
 				x.asked[i] = true
 			}
@@ -133,144 +130,55 @@ func are(n int, noun string) string {
 // recommend computes recommendations by both sets of rules, where these differ.
 func (x *comparison) recommend(ctx context.Context, remember model.Settings) error {
 	checkpoints, unread := x.set.Checkpoints()
-	of := map[model.WorkloadID][]vpav1.VerticalPodAutoscalerCheckpoint{}
-	for _, one := range checkpoints {
-		id := model.WorkloadID{Namespace: one.Namespace, Name: one.Spec.VPAObjectName}
-		of[id] = append(of[id], one)
-	}
+	differing := *x.world
+	differing.vpas = nil
 	var positions []int
-	for i := range x.inOrder {
+	for i, v := range x.vpas {
 		if x.differ[i] {
-			positions = append(positions, i)
+			positions, differing.vpas = append(positions, i), append(differing.vpas, v)
 		}
 	}
-	shards := make([]shard, runtime.GOMAXPROCS(0))
-	for n, i := range positions {
-		s := &shards[n%len(shards)]
-		s.positions = append(s.positions, i)
-	}
-	var done atomic.Int64
-	tick := func() { x.progress("recommending by both sets of rules", int(done.Add(1)), len(positions)) }
-	var all sync.WaitGroup
-	for n := range shards {
-		all.Go(func() { x.recommendShard(ctx, &shards[n], of, remember, tick) })
-	}
-	all.Wait()
-	errs := []error{unread}
-	var kept, partly []string
-	computed := 0
-	for i := range shards {
-		s := &shards[i]
-		errs, kept, partly, computed = append(errs, s.err), append(kept, s.kept...), append(partly, s.partly...), computed+s.computed
-		for _, note := range s.notes {
-			x.note("%s", note)
+	pods := slices.DeleteFunc(slices.Clone(x.pods), func(pod *corev1.Pod) bool {
+		return !slices.ContainsFunc(x.selecting[pod], func(i int) bool { return x.differ[i] })
+	})
+	restored, unrestored := differing.restored(remember, pods, checkpoints)
+	for n, side := range x.sides {
+		restored.State.UseRules(side.book)
+		for k, i := range positions {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			x.progress([...]string{"recommending by the rules in force", "recommending by the candidate"}[n], k+1, len(positions))
+			if status := restored.Status(x.vpas[i].Object.Namespace, x.vpas[i].Object.Name); status != nil {
+				side.recommended[i] = status.Recommendation
+			}
 		}
 	}
-	slices.Sort(kept)
-	slices.Sort(partly)
-	if computed > 0 {
-		x.note("recommendations by both sets of rules are computed from checkpoints, which hold neither the memory windows that are open nor usage since they were written")
+	var kept []string
+	for _, i := range positions {
+		v, before, after := x.vpas[i], x.sides[0].recommended[i], x.sides[1].recommended[i]
+		switch {
+		case x.pair(v.Object).recommend:
+		case before != nil:
+			x.note("recommendations by both sets of rules are computed from checkpoints, which hold neither the memory windows that are open nor usage since they were written")
+		case v.Object.Status.Recommendation != nil:
+			kept = append(kept, v.Key())
+		}
+		if before == nil || after == nil || equality.Semantic.DeepEqual(before, after) {
+			x.sides[0].recommended[i], x.sides[1].recommended[i] = nil, nil
+		}
 	}
-	if len(partly) > 0 {
-		x.note("what is recommended for a resource without usage in the checkpoint stays as in the status: %s", Few(partly))
-	}
-	if len(kept) > 0 {
+	if slices.Sort(kept); len(kept) > 0 {
 		x.note("%s without a checkpoint: the recommendation is compared as it is, as if the candidate did not change it: %s", Counted(len(kept), "VerticalPodAutoscaler"), Few(kept))
 	}
-	return faults.Join(errs...)
-}
-
-// shard is a part of the VPAs, with what was found about them.
-type shard struct {
-	positions []int
-	computed  int      // VPAs whose recommendation other rules may change
-	kept      []string // those of them without a checkpoint
-	partly    []string // container and resource of which the checkpoint holds no usage
-	notes     []string
-	err       error
-}
-
-func (x *comparison) recommendShard(ctx context.Context, s *shard, of map[model.WorkloadID][]vpav1.VerticalPodAutoscalerCheckpoint, remember model.Settings, tick func()) {
-	own := *x.Cluster
-	own.notes, own.noted = nil, nil
-	part := *x.view
-	part.Cluster, part.inOrder = &own, nil
-	var checkpoints []vpav1.VerticalPodAutoscalerCheckpoint
-	in := map[int]bool{}
-	for _, i := range s.positions {
-		v := x.inOrder[i]
-		in[i] = true
-		part.inOrder = append(part.inOrder, v)
-		checkpoints = append(checkpoints, of[model.WorkloadID{Namespace: v.Object.Namespace, Name: v.Object.Name}]...)
-	}
-	var pods []*corev1.Pod
-	for _, pod := range x.pods {
-		if slices.ContainsFunc(x.selected[pod], func(i int) bool { return in[i] }) {
-			pods = append(pods, pod)
-		}
-	}
-	var restored *Restored
-	restored, s.err = part.restored(remember, pods, checkpoints)
-	var found [2][]*vpav1.RecommendedPodResources
-	for n, side := range x.sides {
-		restored.UseRules(side.book)
-		found[n] = make([]*vpav1.RecommendedPodResources, len(s.positions))
-		for k, i := range s.positions {
-			if ctx.Err() != nil {
-				return
-			}
-			if status := restored.Recommendation(x.inOrder[i].Object.Namespace, x.inOrder[i].Object.Name); status != nil {
-				found[n][k] = status.Recommendation
-			}
-			if n == 1 {
-				tick()
-			}
-		}
-	}
-	for k, i := range s.positions {
-		v, before, after := x.inOrder[i], found[0][k], found[1][k]
-		if before != nil && after != nil && !equality.Semantic.DeepEqual(before, after) {
-			x.sides[0].recommended[i], x.sides[1].recommended[i] = before, after
-		}
-		switch {
-		case x.recommendAlike(v.Object):
-		case before == nil && v.Object.Status.Recommendation != nil:
-			s.kept = append(s.kept, v.Key())
-		case before != nil:
-			s.computed++
-			s.partly = append(s.partly, unused(v, of[model.WorkloadID{Namespace: v.Object.Namespace, Name: v.Object.Name}])...)
-		}
-	}
-	s.notes = own.notes
-}
-
-// unused names the resources of which checkpoints hold no usage, e.g. memory of web/shop, container
-// app.
-func unused(v *matcher.VPA, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (out []string) {
-	for i := range checkpoints {
-		c := &checkpoints[i]
-		for _, h := range []struct {
-			resource string
-			of       *vpav1.HistogramCheckpoint
-		}{{"cpu", &c.Status.CPUHistogram}, {"memory", &c.Status.MemoryHistogram}} {
-			if len(h.of.BucketWeights) == 0 {
-				out = append(out, fmt.Sprintf("%s of %s, container %s", h.resource, v.Key(), c.Spec.ContainerName))
-			}
-		}
-	}
-	return out
-}
-
-// recommendAlike reports whether a VPA has the same rule sets for recommendations by both.
-func (x *comparison) recommendAlike(v *vpav1.VerticalPodAutoscaler) bool {
-	return x.pair(v).recommend
+	return faults.Join(unread, unrestored)
 }
 
 // pair compares the plans of a VPA, once for all VPAs with the same.
 func (x *comparison) pair(v *vpav1.VerticalPodAutoscaler) alike {
 	key := [2]*engine.Plan{policy.For(x.sides[0].book, v).Plan, policy.For(x.sides[1].book, v).Plan}
-	if known, ok := x.alike.Load(key); ok {
-		return known.(alike)
+	if known, ok := x.alike[key]; ok {
+		return known
 	}
 	out := alike{recommend: true, count: true}
 	for _, line := range engine.Diff(key[0], key[1]) {
@@ -282,7 +190,7 @@ func (x *comparison) pair(v *vpav1.VerticalPodAutoscaler) alike {
 			out.count = false
 		}
 	}
-	x.alike.Store(key, out)
+	x.alike[key] = out
 	return out
 }
 

@@ -27,12 +27,12 @@ import (
 type side struct {
 	book        *compile.Rulebook
 	recommended []*vpav1.RecommendedPodResources // instead of those in the status, by position of the VPA
-	of          *view                            // the cluster as these rules see it
+	of          *world                           // the cluster as these rules see it
 	planned     map[*corev1.Pod]Action
 }
 
 func (x *comparison) side(book *compile.Rulebook) *side {
-	return &side{book: book, recommended: make([]*vpav1.RecommendedPodResources, len(x.inOrder))}
+	return &side{book: book, recommended: make([]*vpav1.RecommendedPodResources, len(x.vpas))}
 }
 
 func (s *side) selection(v *vpav1.VerticalPodAutoscaler) compile.Selection {
@@ -44,8 +44,8 @@ func (s *side) selection(v *vpav1.VerticalPodAutoscaler) compile.Selection {
 func (x *comparison) judge() {
 	for _, s := range x.sides {
 		s.of = x.apart(s.book)
-		s.of.asks, s.of.vpas, s.of.inOrder = updates, nil, make([]*matcher.VPA, len(x.inOrder))
-		for i, v := range x.inOrder {
+		s.of.asks, s.of.vpas = updates, make([]*matcher.VPA, len(x.vpas))
+		for i, v := range x.vpas {
 			object := v.Object
 			if recommended := s.recommended[i]; recommended != nil {
 				object = &vpav1.VerticalPodAutoscaler{TypeMeta: object.TypeMeta, ObjectMeta: object.ObjectMeta, Spec: object.Spec, Status: object.Status}
@@ -53,7 +53,7 @@ func (x *comparison) judge() {
 			}
 			asked := matcher.New(s.book, object, logr.Discard())
 			asked.Rules.Shadows = nil // what is not enforced changes nothing
-			s.of.inOrder[i] = asked
+			s.of.vpas[i] = asked
 			s.of.noteRules(asked)
 		}
 	}
@@ -63,7 +63,7 @@ func (x *comparison) judge() {
 }
 
 // apart is a view of the same objects with notes of its own.
-func (c *view) apart(book *compile.Rulebook) *view {
+func (c *world) apart(book *compile.Rulebook) *world {
 	cluster, out := *c.Cluster, *c
 	cluster.book, cluster.notes, cluster.noted = book, nil, nil
 	out.Cluster = &cluster
@@ -73,7 +73,7 @@ func (c *view) apart(book *compile.Rulebook) *view {
 // update plans a cycle of the updater by both sets of rules.
 func (x *comparison) update(ctx context.Context) {
 	for n, s := range x.sides {
-		of := make([][]*corev1.Pod, len(x.inOrder))
+		of := make([][]*corev1.Pod, len(x.vpas))
 		for _, pod := range x.pods {
 			if i := s.controller(pod); i >= 0 && x.asked[i] && podupdate.IgnoredReason(pod) == "" {
 				of[i] = append(of[i], pod)
@@ -88,9 +88,9 @@ func (x *comparison) update(ctx context.Context) {
 		planned := make([][]answers.PlannedPod, len(positions))
 		x.each(ctx, [...]string{"planning by the rules in force", "planning by the candidate"}[n], len(positions), func(k int) {
 			i := positions[k]
-			u := &updater{view: s.of.apart(s.book), now: x.clock.Now(), unboosted: map[*corev1.Pod]bool{}}
+			u := &updater{world: s.of.apart(s.book), now: x.clock.Now(), unboosted: map[*corev1.Pod]bool{}}
 			u.setPods(of[i])
-			planned[k] = u.planVPA(u.inOrder[i], of[i], false)
+			planned[k] = u.planVPA(u.vpas[i], of[i], false)
 		})
 		s.planned = map[*corev1.Pod]Action{}
 		for k, i := range positions {
@@ -109,8 +109,8 @@ func (x *comparison) update(ctx context.Context) {
 // ends its startup boost or leaves it alone, else -1.
 func (s *side) controller(pod *corev1.Pod) int {
 	v := cmp.Or(s.of.match(matcher.Update, pod), s.of.leaving(pod))
-	for _, i := range s.of.selected[pod] {
-		if s.of.inOrder[i] == v {
+	for _, i := range s.of.selecting[pod] {
+		if s.of.vpas[i] == v {
 			return i
 		}
 	}
@@ -151,12 +151,12 @@ func (s *side) admit(running, created *corev1.Pod) admitted {
 
 // replacement is the pod that would replace a running one: of the template of its direct owner, or
 // else like it.
-func (c *view) replacement(running *corev1.Pod) *corev1.Pod {
+func (c *world) replacement(running *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: running.Namespace, Name: running.Name, Labels: running.Labels, Annotations: running.Annotations, OwnerReferences: running.OwnerReferences,
 	}}
 	if owner, ok := target.DirectOwner(running); ok {
-		if w := c.owners[ownerKey{owner.Namespace, owner.Kind, owner.Name}]; w != nil && len(w.Template.Spec.Containers) > 0 {
+		if w := c.owners[owner.Unversioned()]; w != nil && len(w.Template.Spec.Containers) > 0 {
 			out.Spec, out.Labels, out.Annotations = *w.Template.Spec.DeepCopy(), w.Template.Labels, w.Template.Annotations
 		}
 	}
@@ -170,19 +170,19 @@ func (c *view) replacement(running *corev1.Pod) *corev1.Pod {
 // assemble admits the pods that would replace those that run, by both sets of rules, and collects
 // what differs.
 func (x *comparison) assemble(ctx context.Context) *Impact {
-	of := make([][]*corev1.Pod, len(x.inOrder))
+	of := make([][]*corev1.Pod, len(x.vpas))
 	for _, pod := range x.pods {
 		if i := x.sides[1].controller(pod); i >= 0 && x.asked[i] {
 			of[i] = append(of[i], pod)
 		}
 	}
-	found := make([]*VPAImpact, len(x.inOrder))
-	x.each(ctx, "admitting by both sets of rules", len(x.inOrder), func(i int) {
+	found := make([]*VPAImpact, len(x.vpas))
+	x.each(ctx, "admitting by both sets of rules", len(x.vpas), func(i int) {
 		if x.asked[i] {
 			found[i] = x.impactOf(i, of[i])
 		}
 	})
-	out := &Impact{Items: []VPAImpact{}, Totals: Totals{OfVPAs: len(x.inOrder), OfPods: len(x.pods)}}
+	out := &Impact{Items: []VPAImpact{}, Totals: Totals{OfVPAs: len(x.vpas), OfPods: len(x.pods)}}
 	for _, one := range found {
 		if one == nil {
 			continue
@@ -201,9 +201,9 @@ func (x *comparison) assemble(ctx context.Context) *Impact {
 // impactOf is what changes for one VPA; nil if nothing does.
 func (x *comparison) impactOf(i int, pods []*corev1.Pod) *VPAImpact {
 	before, after := x.sides[0], x.sides[1]
-	v := after.of.inOrder[i]
+	v := after.of.vpas[i]
 	out := &VPAImpact{VPA: v.Key(), Pods: []PodImpact{}, impact: new(big.Int)}
-	out.Recommendation = recommender.TargetChanges(before.of.inOrder[i].Object.Status.Recommendation, v.Object.Status.Recommendation)
+	out.Recommendation = recommender.TargetChanges(before.of.vpas[i].Object.Status.Recommendation, v.Object.Status.Recommendation)
 	known := map[string]*admissionChange{}
 	for _, pod := range pods {
 		change := x.admission(pod, known)
@@ -238,7 +238,7 @@ type admissionChange struct {
 func (x *comparison) admission(pod *corev1.Pod, known map[string]*admissionChange) *admissionChange {
 	created := x.replacement(pod)
 	owner, owned := target.DirectOwner(pod)
-	w := x.owners[ownerKey{owner.Namespace, owner.Kind, owner.Name}]
+	w := x.owners[owner.Unversioned()]
 	shared := owned && w != nil && len(w.Template.Spec.Containers) > 0
 	key := owner.String()
 	if shared && known[key] != nil {

@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/poddefaults"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
@@ -30,12 +30,14 @@ const goneAfter = time.Hour
 // placement assigns pods to workloads.
 type placement struct {
 	workloads []*placed
-	byKind    map[kindKey]*placed     // the first of each
-	index     map[string]*placedIndex // by namespace, once all workloads are known
 	all       []*corev1.Pod
 	ranges    map[string][]corev1.LimitRange // by namespace
 	present   map[model.PodID]bool           // pods that still exist
-	parents   []manifests.Workload           // of targets, without pods of their own
+
+	// So that a pod is not compared with every workload:
+	byName  map[types.NamespacedName][]*placed // those with the longest names first
+	long    map[string][]*placed               // by namespace, those whose pods' names have only a part of their own
+	byLabel map[types.NamespacedName][]*placed // by namespace and first label of the template
 }
 
 type placed struct {
@@ -46,13 +48,6 @@ type placed struct {
 	loosely   bool          // inUsage match only by name prefix
 	asked     []string      // VPAs that it stands in for
 	order     int           // in the placement
-	elsewhere string        // what another namespace has, for messages
-}
-
-// kindKey is a workload with its API group.
-type kindKey struct {
-	kind            schema.GroupKind
-	namespace, name string
 }
 
 type seenPod struct {
@@ -62,31 +57,19 @@ type seenPod struct {
 }
 
 func (p *placement) known() []manifests.Workload {
-	out := make([]manifests.Workload, 0, len(p.workloads)+len(p.parents))
+	out := make([]manifests.Workload, 0, len(p.workloads))
 	for _, w := range p.workloads {
 		out = append(out, w.Workload)
 	}
-	return append(out, p.parents...)
+	return out
 }
 
-// place collects the pods: in the manifests, if not created after past (zero = never), only in usage, and one for each workload without any.
-func (c *Cluster) place(vpas []*vpav1.VerticalPodAutoscaler, usage []Seen, past time.Time) (*placement, error) {
-	workloads, unreadWorkloads := c.set.Workloads()
-	pods, unreadPods := c.set.Pods()
-	ranges, unreadRanges := c.limitRanges()
-	p := &placement{present: map[model.PodID]bool{}, ranges: ranges, byKind: map[kindKey]*placed{}}
-	for _, w := range workloads {
-		if p.find(w.GroupKind, w.Namespace, w.Name) == nil {
-			p.add(&placed{Workload: w})
-		}
-	}
-	unreadTargets := p.addTargets(c.set, vpas)
-	p.parents = c.parents(vpas, p.byKey())
-	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name matches best
-		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
-	})
-	p.index = byNamespace(p.workloads)
-
+// place collects the pods: in the manifests, if not created after past (zero = never), only in usage, and
+// one for each workload without any.
+func (w *world) place(usage []Seen, past time.Time) (*placement, error) {
+	pods, unread := w.set.Pods()
+	p := &placement{present: map[model.PodID]bool{}, ranges: w.ranges}
+	unmade := p.addWorkloads(w)
 	inManifests, later := map[model.PodID]*corev1.Pod{}, 0
 	for i := range pods {
 		pod := &pods[i]
@@ -103,84 +86,150 @@ func (c *Cluster) place(vpas []*vpav1.VerticalPodAutoscaler, usage []Seen, past 
 		p.takeManifest(pod)
 	}
 	if later > 0 {
-		c.note("%s left out: created later than %s", Counted(later, "pod"), past.Format(time.RFC3339))
+		w.note("%s left out: created later than %s", Counted(later, "pod"), past.Format(time.RFC3339))
 	}
-	c.noteTwice(podKinds...)
-	c.noteContainers(usage, inManifests)
+	for _, of := range usage {
+		if pod := inManifests[of.Pod]; pod != nil && !hasContainer(&pod.Spec, of.Container) {
+			w.note("pod %s/%s has no container %s in its manifest: its usage is left out", of.Pod.Namespace, of.Pod.Name, of.Container)
+		}
+	}
 	left := p.takeUsage(seenPods(usage, inManifests))
-	c.notePlaces(p, left)
+	w.notePlaces(p, left)
 	p.workloads = slices.DeleteFunc(p.workloads, func(w *placed) bool { return w.standIn && !w.any() })
 	for _, w := range p.workloads {
 		p.addPods(w)
 	}
-	return p, faults.Join(unreadWorkloads, unreadPods, unreadRanges, unreadTargets)
+	return p, faults.Join(unread, unmade)
+}
+
+// notePlaces notes guesses and gaps.
+func (c *Cluster) notePlaces(p *placement, left []*seenPod) {
+	workloads := slices.SortedFunc(slices.Values(p.workloads), func(a, b *placed) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+	})
+	what, wayOut := c.lacking()
+	for _, w := range workloads {
+		n, like := len(w.inUsage)+len(w.manifests), "it would generate"
+		if w.loosely {
+			like = "begin with " + w.Name
+		}
+		taken := fmt.Sprintf("pods whose names %s are counted as its own: %d", like, n)
+		switch {
+		case w.standIn && n > 0:
+			c.note("%s, the target of VerticalPodAutoscaler %s, %s; %s", &w.Workload, strings.Join(w.asked, ", "), what, taken)
+		case w.standIn:
+			c.note("%s, the target of VerticalPodAutoscaler %s, %s, and no pod has a name that begins with its name%s",
+				&w.Workload, strings.Join(w.asked, ", "), what, wayOut)
+		case w.loosely:
+			c.note("%s: no pod has a name that it would generate; %s", &w.Workload, taken)
+		}
+	}
+	var names []string
+	for _, pod := range left {
+		names = append(names, pod.id.Namespace+"/"+pod.id.Name)
+	}
+	if len(left) > 0 {
+		c.note("%s of usage left out, of no workload in the manifests: %s", Counted(len(left), "pod"), Few(names))
+	}
 }
 
 func (w *placed) any() bool { return len(w.inUsage)+len(w.manifests) > 0 }
 
-func (p *placement) find(kind schema.GroupKind, namespace, name string) *placed {
-	return p.byKind[kindKey{kind, namespace, name}]
-}
-
-func (p *placement) add(w *placed) {
-	p.workloads, p.byKind[kindKey{w.GroupKind, w.Namespace, w.Name}] = append(p.workloads, w), w
-}
-
-// addTargets adds custom targets of VPAs, and stand-ins for missing ones.
-func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAutoscaler) error {
+// addWorkloads adds those of the manifests, and stand-ins for missing targets of VPAs, and indexes them.
+func (p *placement) addWorkloads(w *world) error {
+	byKey := map[target.Key]*placed{}
+	add := func(one *placed) {
+		p.workloads, byKey[keyOf(&one.Workload)] = append(p.workloads, one), one
+	}
+	for i := range w.workloads {
+		add(&placed{Workload: w.workloads[i]})
+	}
 	var errs []error
-	for _, v := range vpas {
-		ref := v.Spec.TargetRef
-		if ref == nil || ref.Kind == "" || ref.Name == "" {
-			continue
-		}
-		gv, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err != nil {
+	for _, v := range w.vpas {
+		of := target.Of(v.Object)
+		gv, err := schema.ParseGroupVersion(of.APIVersion)
+		if of.Kind == "" || of.Name == "" || err != nil {
 			continue // the VPA's condition reports it
 		}
-		kind, wellKnown := manifests.WellKnown(ref.Kind)
-		if !wellKnown {
-			kind = schema.GroupKind{Group: gv.Group, Kind: ref.Kind}
-		}
-		w := p.find(kind, v.Namespace, ref.Name)
-		if w == nil && !wellKnown {
-			custom, found, err := set.Custom(kind, v.Namespace, ref.Name)
-			errs = append(errs, err)
-			if found {
-				w = &placed{Workload: custom}
-				p.add(w)
+		one := byKey[of.Unversioned()]
+		if one == nil {
+			kind, wellKnown := manifests.WellKnown(of.Kind)
+			if !wellKnown {
+				kind = schema.GroupKind{Group: gv.Group, Kind: of.Kind}
 			}
-		}
-		if w == nil {
-			standIn, err := manifests.StandIn(kind, v.Namespace, ref.Name, map[string]string{standInLabel: fmt.Sprint(len(p.workloads))})
+			standIn, err := manifests.StandIn(kind, of.Namespace, of.Name, map[string]string{standInLabel: fmt.Sprint(len(p.workloads))})
 			errs = append(errs, err)
-			w = &placed{Workload: standIn, standIn: true}
-			p.add(w)
+			one = &placed{Workload: standIn, standIn: true}
+			add(one)
 		}
-		if w.standIn {
-			w.asked = append(w.asked, v.Namespace+"/"+v.Name)
+		if one.standIn {
+			one.asked = append(one.asked, v.Key())
+		}
+	}
+	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name matches best
+		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
+	})
+	p.byName, p.long, p.byLabel = map[types.NamespacedName][]*placed{}, map[string][]*placed{}, map[types.NamespacedName][]*placed{}
+	for i, one := range p.workloads {
+		one.order = i
+		name := types.NamespacedName{Namespace: one.Namespace, Name: one.Name}
+		p.byName[name] = append(p.byName[name], one)
+		if manifests.IsLong(one.Name) {
+			p.long[one.Namespace] = append(p.long[one.Namespace], one)
+		}
+		if names := slices.Sorted(maps.Keys(one.Template.Labels)); len(names) > 0 && !one.standIn { // no pod has the labels of a stand-in
+			label := types.NamespacedName{Namespace: one.Namespace, Name: names[0] + "=" + one.Template.Labels[names[0]]}
+			p.byLabel[label] = append(p.byLabel[label], one)
 		}
 	}
 	return faults.Join(errs...)
+}
+
+// made is the workload of a kind and a name, in the manifests or with pods.
+func (p *placement) made(namespace, kind, name string) *placed {
+	return first(p.byName[types.NamespacedName{Namespace: namespace, Name: name}], func(w *placed) bool { return w.Kind == kind && (!w.standIn || w.any()) })
+}
+
+// named is the first workload that fits, of those with a name that the name of a pod begins with.
+func (p *placement) named(namespace, pod string, fits func(*placed) bool) *placed {
+	if w := first(p.long[namespace], fits); w != nil {
+		return w
+	}
+	for name := range beginnings(pod) {
+		if w := first(p.byName[types.NamespacedName{Namespace: namespace, Name: name}], fits); w != nil {
+			return w
+		}
+	}
+	return nil
+}
+
+// labelled is the first workload whose pods have the labels of a pod.
+func (p *placement) labelled(pod *corev1.Pod) (best *placed) {
+	for name, value := range pod.Labels {
+		w := first(p.byLabel[types.NamespacedName{Namespace: pod.Namespace, Name: name + "=" + value}], func(w *placed) bool {
+			return labels.Set(w.Template.Labels).AsSelector().Matches(labels.Set(pod.Labels))
+		})
+		if w != nil && (best == nil || w.order < best.order) {
+			best = w
+		}
+	}
+	return best
 }
 
 // takeManifest finds the workload of a pod in the manifests: the one that owns it, or else that would
 // generate its name, or else whose pods have its labels, which those of another workload may have, too.
 func (p *placement) takeManifest(pod *corev1.Pod) {
 	var w *placed
-	here := p.index[pod.Namespace]
 	if owner := target.ControllerOf(pod.OwnerReferences); owner != nil {
-		if w = here.made(owner.Kind, owner.Name); w != nil && w.standIn {
+		if w = p.made(pod.Namespace, owner.Kind, owner.Name); w != nil && w.standIn {
 			w = nil
 		}
 	}
 	if w == nil {
-		w = here.named(pod.Name, func(w *placed) bool { return w.NamesLike(pod.Name) })
+		w = p.named(pod.Namespace, pod.Name, func(w *placed) bool { return w.NamesLike(pod.Name) })
 	}
 	if w == nil {
-		w = here.labelled(pod.Labels, func(w *placed) bool {
-			return labels.Set(w.Template.Labels).AsSelector().Matches(labels.Set(pod.Labels))
-		})
+		w = p.labelled(pod)
 	}
 	if w == nil {
 		return
@@ -240,14 +289,14 @@ func seenPods(usage []Seen, known map[model.PodID]*corev1.Pod) []*seenPod {
 // pods whose name is a prefix. It returns the unassigned pods.
 func (p *placement) takeUsage(pods []*seenPod) (left []*seenPod) {
 	for _, pod := range pods {
-		if w := p.index[pod.id.Namespace].named(pod.id.Name, func(w *placed) bool { return w.NamesLike(pod.id.Name) }); w != nil {
+		if w := p.named(pod.id.Namespace, pod.id.Name, func(w *placed) bool { return w.NamesLike(pod.id.Name) }); w != nil {
 			w.inUsage = append(w.inUsage, pod)
 		} else {
 			left = append(left, pod)
 		}
 	}
 	return slices.DeleteFunc(left, func(pod *seenPod) bool {
-		w := p.index[pod.id.Namespace].named(pod.id.Name, func(w *placed) bool { return w.BeginsLike(pod.id.Name) && (w.loosely || !w.any()) })
+		w := p.named(pod.id.Namespace, pod.id.Name, func(w *placed) bool { return w.BeginsLike(pod.id.Name) && (w.loosely || !w.any()) })
 		if w != nil {
 			w.inUsage, w.loosely = append(w.inUsage, pod), true
 		}

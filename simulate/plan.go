@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/matcher"
@@ -27,11 +28,29 @@ type Plan struct {
 	Left map[string]engine.Verdict `json:"-"`
 	// Gone says of VPAs without pods why their target cannot be used, by namespace/name.
 	Gone map[string]string `json:"-"`
+
+	objects *updater
+}
+
+// Client serves what was planned with: VPAs, pods, their owners, stand-ins among them, and
+// PodDisruptionBudgets; and more objects.
+func (p *Plan) Client(more ...client.Object) client.Client {
+	u := p.objects
+	for _, v := range u.vpas {
+		more = append(more, v.Object)
+	}
+	for _, pod := range u.pods {
+		more = append(more, pod)
+	}
+	for i := range u.budgets {
+		more = append(more, &u.budgets[i])
+	}
+	return u.set.Client(u.known(), more...)
 }
 
 // updater is the updater's view of manifests.
 type updater struct {
-	*view
+	*world
 	pods    []*corev1.Pod
 	byOwner map[target.Key][]*corev1.Pod // by direct owner
 	budgets []policyv1.PodDisruptionBudget
@@ -45,22 +64,32 @@ type updater struct {
 // Plan returns what the updater would do with every pod, in its order: by VPA, then by priority;
 // pods that it ignores come last. explain adds steps.
 func (c *Cluster) Plan(explain bool) (*Plan, error) {
-	v, _, unusable := c.view(updates)
-	u := &updater{view: v, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[*corev1.Pod]bool{}}
+	w, unusable := c.world()
+	w.ask(updates)
+	u := &updater{world: w, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[*corev1.Pod]bool{}}
 	pods, unread := c.pods()
 	u.setPods(pods)
-	budgets, unreadBudgets := c.set.PodDisruptionBudgets()
+	budgets, unreadBudgets := c.budgets()
 	c.noteTwice("PodDisruptionBudget")
-	u.budgets = firsts(budgets, func(b *policyv1.PodDisruptionBudget) string { return b.Namespace + "/" + b.Name })
-	slices.SortStableFunc(u.budgets, func(a, b policyv1.PodDisruptionBudget) int { return strings.Compare(a.Name, b.Name) })
+	u.budgets = budgets
 	u.addOwners(u.pods)
 	left := map[string]engine.Verdict{}
-	for _, v := range u.inOrder {
+	for _, v := range u.vpas {
 		if leaves, why := leaves(v); leaves {
 			left[v.Key()] = why
 		}
 	}
-	return &Plan{Items: u.items(explain), VPAs: len(u.vpas), Left: left, Gone: u.gone}, faults.Join(unusable, unread, unreadBudgets)
+	return &Plan{Items: u.items(explain), VPAs: len(u.vpas), Left: left, Gone: u.gone, objects: u}, faults.Join(unusable, unread, unreadBudgets)
+}
+
+// budgets are the PodDisruptionBudgets, by namespace and name. The first of several of one name counts.
+func (c *Cluster) budgets() ([]policyv1.PodDisruptionBudget, error) {
+	list, err := c.set.PodDisruptionBudgets()
+	list = firsts(list, func(b *policyv1.PodDisruptionBudget) string { return b.Namespace + "/" + b.Name })
+	slices.SortStableFunc(list, func(a, b policyv1.PodDisruptionBudget) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return list, err
 }
 
 // pods are those of the manifests, by namespace and name. The first of several of one name counts.
@@ -154,7 +183,7 @@ func (u *updater) noteIdle(v *matcher.VPA, of map[*matcher.VPA]*podsOf) {
 	}
 	w := u.owners[targetOf(v)]
 	for _, i := range u.byTarget[targetOf(v)] {
-		if other := u.inOrder[i]; of[other] != nil && w != nil {
+		if other := u.vpas[i]; of[other] != nil && w != nil {
 			u.note("%s: the pods of its target, %s, belong to %s, which has the same", v, w, other)
 			return
 		}

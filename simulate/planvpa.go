@@ -2,11 +2,15 @@ package simulate
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -119,7 +123,7 @@ func (u *updater) other(v *matcher.VPA, pod *corev1.Pod) string {
 // countPods sets a group's replicas to its number of pods if the manifests give none.
 func (u *updater) countPods(groups map[target.Key]*facts.Group) {
 	for _, owner := range slices.SortedFunc(maps.Keys(groups), func(a, b target.Key) int { return strings.Compare(a.String(), b.String()) }) {
-		w := u.owners[ownerKey{owner.Namespace, owner.Kind, owner.Name}]
+		w := u.owners[owner.Unversioned()]
 		if w == nil {
 			continue
 		}
@@ -179,4 +183,48 @@ func (u *updater) notePodTried(v *matcher.VPA, c *podupdate.Candidate, about str
 			u.note("pod %s: RuleOverlay %s (%s) would change what is done with %s: %s", keyOfPod(c.Request.Pod), shadow.Overlay, shadow.Mode, about, strings.Join(differs, "; "))
 		}
 	}
+}
+
+// noteBudgets names the PodDisruptionBudgets of the pods to evict: only the API server can evaluate
+// them. They do not apply to pending pods.
+func (u *updater) noteBudgets() {
+	inNamespace := map[string][]*corev1.Pod{}
+	for _, pod := range u.evicted {
+		inNamespace[pod.Namespace] = append(inNamespace[pod.Namespace], pod)
+	}
+	selecting := map[*corev1.Pod][]string{}
+	var applies []string
+	for i := range u.budgets {
+		b := &u.budgets[i]
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil && len(inNamespace[b.Namespace]) > 0 {
+			u.note("PodDisruptionBudget %s/%s is left out: spec.selector: %v", b.Namespace, b.Name, err)
+		}
+		var pods []string
+		for _, pod := range inNamespace[b.Namespace] {
+			if err == nil && selector.Matches(labels.Set(pod.Labels)) {
+				pods, selecting[pod] = append(pods, keyOfPod(pod)), append(selecting[pod], b.Name)
+			}
+		}
+		if len(pods) > 0 {
+			applies = append(applies, fmt.Sprintf("PodDisruptionBudget %s/%s applies to the eviction of %s: the API server may refuse it%s", b.Namespace, b.Name, Few(pods), allowedNow(b)))
+		}
+	}
+	for _, pod := range u.evicted {
+		if names := selecting[pod]; len(names) > 1 {
+			u.note("pod %s: API servers evict no pod that several PodDisruptionBudgets select: %s", keyOfPod(pod), strings.Join(names, ", "))
+		}
+	}
+	for _, text := range applies {
+		u.note("%s", text)
+	}
+}
+
+// allowedNow formats a budget's status, if any.
+func allowedNow(b *policyv1.PodDisruptionBudget) string {
+	s := &b.Status
+	if s.ObservedGeneration == 0 && len(s.Conditions) == 0 && s.ExpectedPods == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; it allows %s now", Counted(int(s.DisruptionsAllowed), "eviction"))
 }

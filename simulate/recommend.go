@@ -19,7 +19,6 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/faults"
-	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
@@ -45,13 +44,11 @@ func (r *Recommendations) Lacking() bool {
 	})
 }
 
-// recommendation is a recommender fed from files.
-type recommendation struct {
+// fed is a recommender that has seen the usage of files.
+type fed struct {
 	*Cluster
-	state *recommender.State
-	now   time.Time
-
-	written map[types.UID]vpav1.VerticalPodAutoscaler // VPAs from the manifests, by their UID in state
+	Recommender
+	objects map[types.UID]vpav1.VerticalPodAutoscaler // VPAs from the manifests, by their UID in the state
 }
 
 // Recommend recommends from usage up to the cluster's time. explain adds traces.
@@ -60,72 +57,74 @@ func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, exp
 	return r.report(explain), unusable
 }
 
+// Feed gives a recommender usage up to the cluster's time. Its recommendations replace those in the status of all VPAs.
+func (c *Cluster) Feed(usage *usagefile.Usage, remember model.Settings) (*Recommender, error) {
+	r, unusable := c.fed(usage, remember)
+	made := r.report(false)
+	c.statuses = map[string]vpav1.VerticalPodAutoscalerStatus{}
+	for _, v := range made.Items {
+		c.statuses[v.Namespace+"/"+v.Name] = v.Status
+	}
+	return &r.Recommender, unusable
+}
+
 // fed is a recommender that has seen usage up to the cluster's time.
-func (c *Cluster) fed(usage *usagefile.Usage, remember model.Settings) (*recommendation, error) {
-	r := &recommendation{Cluster: c, now: c.clock.Now(), written: map[types.UID]vpav1.VerticalPodAutoscaler{}}
-	until := usage.Until(r.now)
+func (c *Cluster) fed(usage *usagefile.Usage, remember model.Settings) (*fed, error) {
+	now := c.clock.Now()
+	until := usage.Until(now)
 	var past time.Time
 	if later := len(usage.Rows) - len(until.Rows); later > 0 {
-		past = r.now
-		c.note("%s of usage left out: later than %s", Counted(later, "row"), r.now.Format(time.RFC3339))
+		past = now
+		c.note("%s of usage left out: later than %s", Counted(later, "row"), now.Format(time.RFC3339))
 	}
 	usage = until
 	log := logr.New(&noteSink{to: c})
 	shadows := &policy.Shadows{Component: "recommender", Recorder: noteEvents{to: c}, Clock: c.clock, Log: log}
-	r.state = recommender.NewState(remember, log, shadows)
-	r.state.UseRules(c.book)
-	vpas, unusable := r.vpas()
-	pods, unread := r.place(vpas, seen(usage), past)
-	selectors := &target.Selectors{Resolver: &target.Resolver{Client: manifests.Client(pods.known())}, Clock: c.clock}
-	for _, v := range vpas {
-		r.state.SetVPA(v, selectors.For(context.Background(), v))
+	r := &fed{Cluster: c, objects: map[types.UID]vpav1.VerticalPodAutoscaler{}}
+	r.State, r.now, r.workloads = recommender.NewState(remember, log, shadows), now, map[model.WorkloadID]*recommender.Workload{}
+	r.State.UseRules(c.book)
+	w, unusable := c.world()
+	pods, unread := w.place(seen(usage), past)
+	selectors := &target.Selectors{Resolver: &target.Resolver{Client: c.set.Client(pods.known())}, Clock: c.clock}
+	for _, v := range w.vpas {
+		object := v.Object.DeepCopy()
+		object.UID = types.UID(v.Key()) // the recommender keys VPAs by UID, which manifests lack or copied from another object
+		r.objects[object.UID] = *v.Object
+		r.workloads[model.WorkloadID{Namespace: object.Namespace, Name: object.Name}] = r.State.SetVPA(object, selectors.For(context.Background(), object))
 	}
 	for _, pod := range pods.all {
-		r.state.SetPod(pod, false, r.now)
+		r.State.SetPod(pod, false, now)
 	}
-	r.state.Govern()
+	r.State.Govern()
 	r.feed(usage)
-	r.state.Forget(pods.present, r.now)
+	r.State.Forget(pods.present, now)
 	return r, faults.Join(unusable, unread)
 }
 
-func (r *recommendation) report(explain bool) *Recommendations {
+func (r *fed) report(explain bool) *Recommendations {
 	out := &Recommendations{Items: []vpav1.VerticalPodAutoscaler{}, Traces: []RecommendationTrace{}}
-	workloads := r.state.Workloads()
+	workloads := r.State.Workloads()
 	for i, w := range workloads {
 		r.progress("recommending", i, len(workloads))
-		v := r.written[w.VPA.UID]
-		v.Status = *r.state.Status(w, r.now)
+		v := r.objects[w.VPA.UID]
+		v.Status = *r.State.Status(w, r.now)
 		out.Items = append(out.Items, v)
 		if !explain {
 			continue
 		}
-		for _, one := range r.state.Explain(w) {
+		for _, one := range r.State.Explain(w) {
 			out.Traces = append(out.Traces, RecommendationTrace{VPA: w.String(), Container: one.Container, Steps: append([]engine.Step{}, one.Steps...)})
 		}
 	}
 	return out
 }
 
-// vpas are the usable VPAs, with UIDs for the recommender.
-func (r *recommendation) vpas() ([]*vpav1.VerticalPodAutoscaler, error) {
-	written, err := r.VPAs()
-	var out []*vpav1.VerticalPodAutoscaler
-	for _, v := range written {
-		fed := v.DeepCopy()
-		fed.UID = types.UID(v.Namespace + "/" + v.Name) // the recommender keys VPAs by UID, which manifests lack or copied from another object
-		r.written[fed.UID] = *v
-		out = append(out, fed)
-	}
-	return out, err
-}
-
 // feed replays rows in time order. Usage expires meanwhile as it does between the cycles of a recommender.
-func (r *recommendation) feed(usage *usagefile.Usage) {
+func (r *fed) feed(usage *usagefile.Usage) {
 	var samples []model.Sample
 	refused := map[model.Taken]int{}
 	flush := func() {
-		for _, counts := range r.state.Add(samples, r.now) {
+		for _, counts := range r.State.Add(samples, r.now) {
 			for outcome, n := range counts {
 				refused[model.Taken(outcome)] += n
 			}
@@ -136,13 +135,13 @@ func (r *recommendation) feed(usage *usagefile.Usage) {
 		r.progress("counting rows of usage", i, len(usage.Rows))
 		if i > 0 && usage.Rows[i-1].Time().Before(row.Time()) {
 			flush()
-			r.state.CollectGarbage(usage.Rows[i-1].Time())
+			r.State.CollectGarbage(usage.Rows[i-1].Time())
 		}
 		of := usage.Series[row.Series]
 		switch of.Kind {
 		case usagefile.OOM:
 			flush()
-			taken, _ := r.state.AddOOM(model.OOM{Pod: of.Pod, Container: of.Container, Memory: row.Amount, At: row.Time()}, r.now)
+			taken, _ := r.State.AddOOM(model.OOM{Pod: of.Pod, Container: of.Container, Memory: row.Amount, At: row.Time()}, r.now)
 			refused[taken]++
 		case usagefile.CPU:
 			samples = append(samples, model.Sample{Pod: of.Pod, Container: of.Container, Resource: model.CPU, Amount: row.Amount, At: row.Time()})
@@ -151,7 +150,7 @@ func (r *recommendation) feed(usage *usagefile.Usage) {
 		}
 	}
 	flush()
-	if text := r.state.TakeExcess().String(); text != "" {
+	if text := r.State.TakeExcess().String(); text != "" {
 		r.note("%s", text)
 	}
 	for _, why := range []struct {

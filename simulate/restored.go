@@ -13,20 +13,37 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
-// Restored is a recommender with the usage in the cluster's VerticalPodAutoscalerCheckpoints. It
-// lacks what no checkpoint holds: the usage since the last write and, if upstream wrote it, the memory
-// windows that are open. A recommender that is started now knows as much.
-type Restored struct {
+// Recommender is a recommender with usage of the past.
+type Recommender struct {
 	State *recommender.State
 
-	cluster   *Cluster
-	workloads map[model.WorkloadID]*recommender.Workload // with a checkpoint
+	now       time.Time
+	workloads map[model.WorkloadID]*recommender.Workload // of which something is known
 	written   map[model.WorkloadID]map[string]time.Time  // when the checkpoint of a container was
+}
+
+// Workload is the state of a VPA; nil if nothing is known of it.
+func (r *Recommender) Workload(namespace, name string) *recommender.Workload {
+	return r.workloads[model.WorkloadID{Namespace: namespace, Name: name}]
+}
+
+// Written is when the checkpoints of a VPA were written, by container.
+func (r *Recommender) Written(namespace, name string) map[string]time.Time {
+	return r.written[model.WorkloadID{Namespace: namespace, Name: name}]
+}
+
+// Status is what a recommender with this usage would write into the status of a VPA; nil if nothing is known
+// of it.
+func (r *Recommender) Status(namespace, name string) *vpav1.VerticalPodAutoscalerStatus {
+	w := r.Workload(namespace, name)
+	if w == nil {
+		return nil
+	}
+	return r.State.Status(w, r.now)
 }
 
 // LastCheckpoint is when the newest of the VerticalPodAutoscalerCheckpoints was written; zero without any.
@@ -40,23 +57,25 @@ func LastCheckpoint(set *manifests.Set) (last time.Time) {
 	return last.UTC()
 }
 
-// Restored restores the usage of the VPAs that ask for celvpa's recommender by its usual name.
-// remember says for how long it counts. The error lists what cannot be used.
-func (c *Cluster) Restored(remember model.Settings) (*Restored, error) {
-	v, _, unusable := c.objects()
+// Restored is a recommender with the usage in the cluster's VerticalPodAutoscalerCheckpoints, of the VPAs that
+// ask for celvpa's recommender by its usual name. It lacks what no checkpoint holds: the usage since the last
+// write and, if upstream wrote it, the memory windows that are open. A recommender that is started now knows as
+// much. remember says for how long usage counts. The error lists what cannot be used.
+func (c *Cluster) Restored(remember model.Settings) (*Recommender, error) {
+	w, unusable := c.world()
 	pods, unreadPods := c.pods()
-	v.addOwners(pods)
+	w.addOwners(pods)
 	checkpoints, unread := c.set.Checkpoints()
-	r, unrestored := v.restored(remember, pods, checkpoints)
+	r, unrestored := w.restored(remember, pods, checkpoints)
 	return r, faults.Join(unusable, unreadPods, unread, unrestored)
 }
 
-func (c *view) restored(remember model.Settings, pods []*corev1.Pod, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (*Restored, error) {
+func (c *world) restored(remember model.Settings, pods []*corev1.Pod, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (*Recommender, error) {
 	now := c.clock.Now()
 	state := recommender.NewState(remember, logr.New(&noteSink{to: c.Cluster}), nil)
 	state.UseRules(c.book)
 	all := map[model.WorkloadID]*recommender.Workload{}
-	for _, v := range c.inOrder {
+	for _, v := range c.vpas {
 		if !recommender.Asks(v.Object, recommender.DefaultName) {
 			continue
 		}
@@ -68,7 +87,7 @@ func (c *view) restored(remember model.Settings, pods []*corev1.Pod, checkpoints
 		}
 		all[model.WorkloadID{Namespace: v.Object.Namespace, Name: v.Object.Name}] = state.SetVPA(v.Object, found)
 	}
-	r := &Restored{State: state, cluster: c.Cluster, workloads: map[model.WorkloadID]*recommender.Workload{}, written: map[model.WorkloadID]map[string]time.Time{}}
+	r := &Recommender{State: state, now: now, workloads: map[model.WorkloadID]*recommender.Workload{}, written: map[model.WorkloadID]map[string]time.Time{}}
 	var errs []error
 	for i := range checkpoints {
 		one := &checkpoints[i]
@@ -95,37 +114,4 @@ func (c *view) restored(remember model.Settings, pods []*corev1.Pod, checkpoints
 	state.Continue(now)
 	state.Forget(present, now)
 	return r, faults.Join(errs...)
-}
-
-// UseRules sets the rules for all further recommendations; at first those of the cluster count.
-func (r *Restored) UseRules(book *compile.Rulebook) { r.State.UseRules(book) }
-
-// Workload is the state of a VPA; nil without a checkpoint of one of its containers.
-func (r *Restored) Workload(namespace, name string) *recommender.Workload {
-	return r.workloads[model.WorkloadID{Namespace: namespace, Name: name}]
-}
-
-// Written is when the checkpoints of a VPA were written, by container.
-func (r *Restored) Written(namespace, name string) map[string]time.Time {
-	return r.written[model.WorkloadID{Namespace: namespace, Name: name}]
-}
-
-// Recommendation is what a recommender with this usage would write into the status of a VPA, with
-// its conditions; nil without a checkpoint.
-func (r *Restored) Recommendation(namespace, name string) *vpav1.VerticalPodAutoscalerStatus {
-	w := r.Workload(namespace, name)
-	if w == nil {
-		return nil
-	}
-	return r.State.Status(w, r.cluster.clock.Now())
-}
-
-// Explain traces the recommendation of a VPA, container by container; it is empty without a
-// checkpoint.
-func (r *Restored) Explain(namespace, name string) []recommender.Explanation {
-	w := r.Workload(namespace, name)
-	if w == nil {
-		return nil
-	}
-	return r.State.Explain(w)
 }

@@ -104,14 +104,14 @@ func TestARecommendationIsRestoredFromCheckpoints(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, c.Notes())
 
-	status := r.Recommendation("web", "shop")
+	status := r.Status("web", "shop")
 	require.Len(t, status.Recommendation.ContainerRecommendations, 1)
 	one := status.Recommendation.ContainerRecommendations[0]
 	require.Equal(t, "app", one.ContainerName)
 	require.Equal(t, "1168m 1168723596", amounts(one.Target))
 	require.Equal(t, "1167m 1168645322", amounts(one.LowerBound))
 	require.Equal(t, "1207m 1207862246", amounts(one.UpperBound))
-	explained := r.Explain("web", "shop")
+	explained := r.State.Explain(r.Workload("web", "shop"))
 	require.Len(t, explained, 1)
 	require.Equal(t, "app", explained[0].Container)
 	var margins []string
@@ -130,12 +130,12 @@ func TestOtherRulesRecommendOtherwiseFromTheSameHistory(t *testing.T) {
 	doubled, err := policy.Load(policy.Options{Cache: compiled, Params: map[string]string{"estimate.marginFraction": "1"}})
 	require.NoError(t, err)
 	target := func() string {
-		return amounts(r.Recommendation("web", "shop").Recommendation.ContainerRecommendations[0].Target)
+		return amounts(r.Status("web", "shop").Recommendation.ContainerRecommendations[0].Target)
 	}
 	before := target()
-	r.UseRules(doubled)
+	r.State.UseRules(doubled)
 	require.Equal(t, "2032m 2032562776", target())
-	r.UseRules(c.book)
+	r.State.UseRules(c.book)
 	require.Equal(t, before, target())
 }
 
@@ -158,8 +158,7 @@ func TestWithoutAUsableCheckpointNothingIsRestored(t *testing.T) {
 				require.EqualError(t, err, tt.err)
 			}
 			require.Nil(t, r.Workload("web", "shop"))
-			require.Nil(t, r.Recommendation("web", "shop"))
-			require.Empty(t, r.Explain("web", "shop"))
+			require.Nil(t, r.Status("web", "shop"))
 		})
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/faults"
-	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // Stage is what a replay of usage begins with: the objects of the manifests, and the pods that the
@@ -49,20 +48,15 @@ func (w *StagedWorkload) String() string { return w.Kind + " " + w.Namespace + "
 // Stage sets the stage for a replay of usage, whose series are sorted by pod and container. The
 // error lists what cannot be used; notes name guesses, and what is left out.
 func (c *Cluster) Stage(usage []Seen) (*Stage, error) {
-	vpas, unusable := c.VPAs()
-	out := &Stage{}
-	for _, v := range vpas {
-		v = v.DeepCopy()
-		v.Status = vpav1.VerticalPodAutoscalerStatus{}
-		out.VPAs = append(out.VPAs, v)
+	w, unusable := c.world()
+	p, unread := w.place(usage, time.Time{})
+	budgets, unreadBudgets := c.budgets()
+	out := &Stage{Budgets: budgets, LimitRanges: w.ranges}
+	for _, v := range w.vpas {
+		object := v.Object.DeepCopy()
+		object.Status = vpav1.VerticalPodAutoscalerStatus{}
+		out.VPAs = append(out.VPAs, object)
 	}
-	p, unread := c.place(out.VPAs, usage, time.Time{})
-	budgets, unreadBudgets := c.set.PodDisruptionBudgets()
-	out.Budgets = firsts(budgets, func(b *policyv1.PodDisruptionBudget) string { return b.Namespace + "/" + b.Name })
-	slices.SortStableFunc(out.Budgets, func(a, b policyv1.PodDisruptionBudget) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
-	out.LimitRanges = p.ranges
 	c.stageWorkloads(out, p, usage)
 	known := p.known()
 	for _, w := range p.workloads {
@@ -70,7 +64,7 @@ func (c *Cluster) Stage(usage []Seen) (*Stage, error) {
 			known = append(known, made)
 		}
 	}
-	out.Resolver = &target.Resolver{Client: manifests.Client(known)}
+	out.Resolver = &target.Resolver{Client: c.set.Client(known)}
 	return out, faults.Join(unusable, unread, unreadBudgets)
 }
 
@@ -114,14 +108,11 @@ func (c *Cluster) stageWorkloads(out *Stage, p *placement, usage []Seen) {
 // top is the workload that makes another, or itself.
 func (p *placement) top(w *placed) *placed {
 	for range p.workloads {
-		if w.Object == nil {
+		owner := target.ControllerOf(w.OwnerReferences())
+		if owner == nil || w.Object == nil {
 			return w
 		}
-		owner := target.ControllerOf(w.Object.GetOwnerReferences())
-		if owner == nil {
-			return w
-		}
-		above := p.index[w.Namespace].made(owner.Kind, owner.Name)
+		above := p.made(w.Namespace, owner.Kind, owner.Name)
 		if above == nil {
 			return w
 		}

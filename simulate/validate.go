@@ -61,13 +61,13 @@ type validation struct {
 	schema  *schema.Objects
 	vpas    []manifests.Document
 	old     map[string]manifests.Document // by namespace/name
-	beside  map[ownerKey]*facts.Beside    // by target, whatever its group
+	beside  map[target.Key]*facts.Beside  // by target, whatever its group
 	targets *targets
 }
 
 // validation collects what judge needs. The error lists what cannot be used.
 func (c *Cluster) validation(old *manifests.Set) (*validation, error) {
-	v := &validation{book: c.book, old: map[string]manifests.Document{}, beside: map[ownerKey]*facts.Beside{}, targets: c.targets()}
+	v := &validation{book: c.book, old: map[string]manifests.Document{}, beside: map[target.Key]*facts.Beside{}, targets: c.targets()}
 	errs := []error{old.Twice("VerticalPodAutoscaler")}
 	must := func(err error) { errs = append(errs, err) }
 	var err error
@@ -102,7 +102,7 @@ func (c *Cluster) validation(old *manifests.Set) (*validation, error) {
 }
 
 func (v *validation) besideOf(namespace, kind, name string) *facts.Beside {
-	key := ownerKey{namespace, kind, name}
+	key := target.Key{Namespace: namespace, Kind: kind, Name: name}
 	if v.beside[key] == nil {
 		v.beside[key] = &facts.Beside{}
 	}
@@ -116,7 +116,7 @@ func (v *validation) judge(d manifests.Document) vpareview.Answer {
 	req := vpareview.Read(now, before, d.Namespace)
 	req.VPA.Namespace, req.CRD = d.Namespace, v.crd
 	of := target.Of(req.VPA)
-	if beside := v.beside[ownerKey{of.Namespace, of.Kind, of.Name}]; beside != nil {
+	if beside := v.beside[of.Unversioned()]; beside != nil {
 		req.Beside = *beside
 	}
 	req.Beside.Target = v.targets.of(req.VPA)

@@ -20,12 +20,12 @@ import (
 type targets struct {
 	set *manifests.Set
 	// Several of one name are of several clusters, or a patch and what it changes.
-	byName map[ownerKey][]*manifests.Workload
+	byName map[target.Key][]*manifests.Workload
 }
 
 // targets notes the workloads that cannot be read: they are not what validation is about.
 func (c *Cluster) targets() *targets {
-	t := &targets{set: c.set, byName: map[ownerKey][]*manifests.Workload{}}
+	t := &targets{set: c.set, byName: map[target.Key][]*manifests.Workload{}}
 	workloads, unread := c.set.Workloads()
 	for i := range workloads {
 		w := &workloads[i]
@@ -53,7 +53,7 @@ func (t *targets) of(v *vpav1.VerticalPodAutoscaler) (out facts.Target) {
 	if has, known := t.set.HasScale(kind); known {
 		out.Scales = &has
 	}
-	same := t.byName[ownerKey{of.Namespace, of.Kind, of.Name}]
+	same := t.byName[of.Unversioned()]
 	if !wellKnown {
 		if custom, found, err := t.set.Custom(kind, of.Namespace, of.Name); found && err == nil {
 			same = []*manifests.Workload{&custom}
@@ -92,14 +92,14 @@ func (t *targets) of(v *vpav1.VerticalPodAutoscaler) (out facts.Target) {
 
 // setOwner is about the first owner that controls one of the same workloads.
 func (t *targets) setOwner(out *facts.Target, w *manifests.Workload) {
-	owner := target.ControllerOf(ownersOf(w))
+	owner := target.ControllerOf(w.OwnerReferences())
 	if owner == nil || out.Owner != "" || owner.Kind == "Node" {
 		return
 	}
 	out.Owner = owner.Kind + " " + owner.Name
-	if custom, kind := manifests.CustomOwner(ownersOf(w)); custom == nil {
+	if custom, kind := manifests.CustomOwner(w.OwnerReferences()); custom == nil {
 		out.OwnerScales = ptr.To(true)
-	} else if scalable, known := t.set.Scalable(kind, w.Namespace, owner.Name); known {
+	} else if scalable, known := t.set.HasScale(kind); known {
 		out.OwnerScales = &scalable
 	}
 }

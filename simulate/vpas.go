@@ -1,11 +1,8 @@
 package simulate
 
 import (
-	"bytes"
 	"fmt"
-	"maps"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/json"
 
@@ -119,19 +116,7 @@ func (c *Cluster) merge(same []writtenVPA) (writtenVPA, error) {
 		}
 		best = one
 	}
-	for _, one := range same {
-		if !maps.Equal(best.Labels, one.Labels) || !maps.Equal(chosenAnnotations(best), chosenAnnotations(one)) {
-			c.note("%s: VerticalPodAutoscaler %s/%s has other labels or annotations at %s, which count", one.from, one.Namespace, one.Name, best.from)
-		}
-	}
 	return best, nil
-}
-
-// chosenAnnotations omits kubectl's.
-func chosenAnnotations(v writtenVPA) map[string]string {
-	out := maps.Clone(v.Annotations)
-	delete(out, corev1.LastAppliedConfigAnnotation)
-	return out
 }
 
 // sameSpec compares specs with defaults filled in.
@@ -143,21 +128,7 @@ func (v writtenVPA) completed() vpav1.VerticalPodAutoscalerSpec {
 	if len(v.reviewed.Patch) == 0 {
 		return v.Spec
 	}
-	var object map[string]any
-	text, err := json.Marshal(v.VerticalPodAutoscaler)
-	if err == nil {
-		err = json.Unmarshal(text, &object)
-	}
-	if err == nil {
-		object, err = Patched(object, v.reviewed.Patch)
-	}
-	if err == nil {
-		text, err = json.Marshal(object)
-	}
-	if err != nil {
-		return v.Spec
-	}
-	after, err := vpav1.Decode(bytes.TrimSpace(text))
+	after, err := Patched(v.VerticalPodAutoscaler, v.reviewed.Patch)
 	if err != nil {
 		return v.Spec
 	}

@@ -30,7 +30,7 @@ func TestAnObjectOfSeveralNamespacesIsChosen(t *testing.T) {
 		"pod/mail-0":          "Pod mail-0 is in namespaces other, young-pod; choose one with -n",
 		"statefulset mail":    "StatefulSet mail is in namespaces other, young-pod; choose one with -n",
 		"":                    "name one object to explain: there are the VerticalPodAutoscalers other/mail, young-pod/mail",
-		"mail -n none":        "no VerticalPodAutoscaler, pod or target of a VerticalPodAutoscaler is called none/mail: there are the VerticalPodAutoscalers other/mail, young-pod/mail",
+		"mail -n none":        "no VerticalPodAutoscaler, pod or target of a VerticalPodAutoscaler is called none/mail: there is no VerticalPodAutoscaler in namespace none",
 		"mail --context prod": "-f and --context exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster",
 	} {
 		out, err := explained(strings.Fields(args)...)

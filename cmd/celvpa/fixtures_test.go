@@ -15,13 +15,8 @@ func vpaOf(kind, name string) string {
 	return fmt.Sprintf("---\n{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: %s, namespace: web}, spec: {targetRef: {apiVersion: apps/v1, kind: %s, name: %s}}}\n", name, kind, name)
 }
 
-// ofOperator is the owner of a workload, an object of a custom kind. Commands that read files note that
-// it owns the targets of VPAs, whose names stand between ownerNote and ownerNoteEnd.
-const (
-	ofOperator   = ", ownerReferences: [{apiVersion: example.com/v1, kind: Operator, name: all, controller: true}]"
-	ownerNote    = "an object of kind Operator.example.com owns the target of VerticalPodAutoscaler "
-	ownerNoteEnd = "; if that kind has a scale subresource, a cluster supports no such target (ConfigUnsupported) and leaves its pods alone"
-)
+// ofOperator is the owner of a workload, an object of a custom kind.
+const ofOperator = ", ownerReferences: [{apiVersion: example.com/v1, kind: Operator, name: all, controller: true}]"
 
 // deploymentOf is a Deployment in namespace web with pods of these containers.
 func deploymentOf(name string, containers ...string) string {

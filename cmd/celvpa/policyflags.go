@@ -22,11 +22,11 @@ import (
 
 // offlineCommands do with manifests what components do in a cluster. All of them take all flags of policy.
 var offlineCommands = []offlineCommand{
-	{name: "recommend", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind}, manifests.PodKinds...), points: recommenderPart.points, does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}},
-	{name: "admit", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind}, manifests.PodKinds...), points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
-	{name: "plan", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind, manifests.PDBKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
+	{name: "recommend", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: recommenderPart.points, does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}},
+	{name: "admit", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
+	{name: "plan", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
 	{name: "validate", kinds: []schema.GroupVersionKind{manifests.VPAKind, manifests.HPAKind}, optional: manifests.WorkloadKinds, points: []string{facts.VPAValidate, facts.VPADefault, facts.ContainerPolicy}},
-	{name: "list", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
+	{name: "list", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
 	{name: "explain", points: slices.Concat(recommenderPart.points, updaterPart.points), does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}, ignores: planIgnores},
 	{name: "backtest", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: slices.Concat(recommenderPart.points, updaterPart.points, admissionPart.points),
 		does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}, ignores: map[string]string{"in-place-without-admission": planIgnores["in-place-without-admission"]}},

@@ -54,7 +54,7 @@ func (d *liveDiff) add(cmd *cobra.Command) {
 	f.StringArrayVarP(&d.files, "filename", "f", nil, "with --live, file or folder with the objects of a cluster to read instead, or - for standard input; can be repeated")
 	f.StringVar(&d.now, "now", "", "with --live, the time to compare at, in RFC 3339 or seconds since 1970; empty = that of the newest checkpoint of -f, or now without any")
 	d.checks.addHalfLives(f, &d.halfLives)
-	d.cluster.add(cmd, append([]schema.GroupVersionKind{manifests.VPAKind, manifests.ScaleKind, manifests.CheckpointKind}, manifests.PodKinds...))
+	d.cluster.add(cmd, append([]schema.GroupVersionKind{manifests.VPAKind, manifests.CheckpointKind}, manifests.PodKinds...))
 }
 
 // check refuses flags that do nothing.

@@ -26,7 +26,9 @@ type search struct {
 	hasty bool                   // use answers that are in memory, or arrive before end
 	end   time.Time              // deadline of a hasty search
 	asks  func(chain []Key) bool // see Top; nil = always
-	chain []Key                  // the owners so far; of a hasty search
+	chain []Key                  // the owners so far; of a hasty search, or one that records them
+	// records: Owners asks for the chain.
+	records bool
 
 	offline bool // use what is in memory only
 	lacked  bool // it was not enough for an offline search
@@ -89,6 +91,14 @@ func (r *Resolver) Top(ctx context.Context, pod *corev1.Pod, asks func(chain []K
 // Topmost is Top for those who have the time to wait for API servers.
 func (r *Resolver) Topmost(ctx context.Context, pod *corev1.Pod) (*Top, error) {
 	return (&search{Resolver: r}).top(ctx, pod)
+}
+
+// Owners is Topmost with all controllers of the pod, from its direct owner upwards. The last one may be above
+// the topmost, if it is neither well known nor scalable.
+func (r *Resolver) Owners(ctx context.Context, pod *corev1.Pod) (*Top, []Key, error) {
+	s := &search{Resolver: r, records: true}
+	top, err := s.top(ctx, pod)
+	return top, s.chain, err
 }
 
 // Selects reports whether a VPA has this controller as its target, by kind and name, and whether
@@ -167,7 +177,7 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 	if !q.possible(k) {
 		return controller{}, false, nil
 	}
-	if s.hasty && q.as == asOwner {
+	if (s.hasty || s.records) && q.as == asOwner {
 		s.chain = append(s.chain, k)
 	}
 	if _, ok := wellKnown[k.Kind]; ok {

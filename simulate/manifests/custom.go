@@ -1,14 +1,18 @@
 package manifests
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/crds/quantity"
 )
 
@@ -37,13 +41,9 @@ func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload,
 		return w, true, err
 	}
 	w = Workload{GroupKind: kind, Namespace: namespace, Name: name, Owners: object.Metadata.OwnerReferences, written: d}
-	if has, known := s.HasScale(kind); known && !has {
-		w.unscalable = true
-	}
-	for i, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
+	for _, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
 		if w.Selector == "" {
 			w.Selector = selectorText(raw)
-			w.reports = w.Selector != "" && i < 2
 		}
 	}
 	var replicas int32
@@ -79,4 +79,50 @@ func selectorText(raw json.RawMessage) string {
 		return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})
 	}
 	return ""
+}
+
+var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
+// HasScale reports whether a kind has a scale subresource, or is a workload of Kubernetes' own. known
+// is false for custom kinds whose CustomResourceDefinition is not in the manifests, unless a cluster
+// was asked.
+func (s *Set) HasScale(kind schema.GroupKind) (has, known bool) {
+	if _, wellKnown := WellKnown(kind.Kind); wellKnown {
+		return true, true
+	}
+	if len(scheme.Scheme.VersionsForGroupKind(kind)) > 0 { // another kind of Kubernetes' own
+		return false, true
+	}
+	s.readCRDs()
+	if has, known = s.scaled[kind]; known {
+		return has, known
+	}
+	if kinds, tells := s.live.(target.Kinds); tells {
+		return kinds.HasScale(context.Background(), kind)
+	}
+	return false, false
+}
+
+// readCRDs reads once which kinds have a scale subresource, in any version that is served.
+func (s *Set) readCRDs() {
+	if s.scaled != nil {
+		return
+	}
+	s.scaled = map[schema.GroupKind]bool{}
+	for i := range s.Documents {
+		d := &s.Documents[i]
+		if d.groupKind() != crdKind {
+			continue
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if d.decode(&crd) != nil || crd.Spec.Names.Kind == "" {
+			continue // a definition that cannot be read says nothing
+		}
+		kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		has := s.scaled[kind] // by another definition
+		for _, version := range crd.Spec.Versions {
+			has = has || version.Served && version.Subresources != nil && version.Subresources.Scale != nil
+		}
+		s.scaled[kind] = has
+	}
 }

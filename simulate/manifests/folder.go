@@ -63,25 +63,17 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// folder is a folder of files, of a repository perhaps.
-type folder struct {
-	charts  []string        // folders with a Chart.yaml
-	patches map[string]bool // files that kustomizations name as patches
-}
-
-func newFolder(files []string) *folder {
-	f := &folder{patches: map[string]bool{}}
+// patchesIn are those of the files that kustomizations among them name as patches.
+func patchesIn(files []string) map[string]bool {
+	out := map[string]bool{}
 	for _, name := range files {
-		switch filepath.Base(name) {
-		case "Chart.yaml":
-			f.charts = append(f.charts, filepath.Dir(name))
-		case "kustomization.yaml", "kustomization.yml":
+		if base := filepath.Base(name); base == "kustomization.yaml" || base == "kustomization.yml" {
 			for _, path := range patchesOf(name) {
-				f.patches[filepath.Join(filepath.Dir(name), path)] = true
+				out[filepath.Join(filepath.Dir(name), path)] = true
 			}
 		}
 	}
-	return f
+	return out
 }
 
 // longestKustomization is how much is read of one, in bytes.
@@ -111,13 +103,6 @@ func patchesOf(name string) (out []string) {
 	return append(out, k.Strategic...)
 }
 
-// inTemplates: a file of a Helm chart that Helm renders.
-func (f *folder) inTemplates(name string) bool {
-	return slices.ContainsFunc(f.charts, func(chart string) bool {
-		return strings.HasPrefix(name, filepath.Join(chart, "templates")+string(filepath.Separator))
-	})
-}
-
 // readFolder reads the files of a folder. Those without a manifest are left out, as a repository has
 // many.
 func (s *Set) readFolder(path string, options Files) []error {
@@ -126,12 +111,12 @@ func (s *Set) readFolder(path string, options Files) []error {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	f := newFolder(files)
+	patches := patchesIn(files)
 	for i, name := range files {
 		if options.Watch != nil {
 			options.Watch("reading files", i, len(files))
 		}
-		if f.patches[name] {
+		if patches[name] {
 			s.leftOut = append(s.leftOut, leftOut{name, isPatch})
 			continue
 		}
@@ -142,7 +127,7 @@ func (s *Set) readFolder(path string, options Files) []error {
 		case text == nil:
 			s.leftOut = append(s.leftOut, leftOut{name, noFile})
 		default:
-			errs = append(errs, s.parseMember(f, name, text)...)
+			errs = append(errs, s.parseMember(name, text)...)
 		}
 	}
 	return errs
@@ -158,21 +143,14 @@ func (s *Set) readMember(name string) ([]byte, error) {
 	return io.ReadAll(&bounded{in: file, set: s})
 }
 
-// action matches what templates of Helm, and of others, hold in place of values.
-var action = []byte("{{")
-
-// parseMember parses a file of a folder, unless it is no manifest.
-func (s *Set) parseMember(f *folder, name string, text []byte) []error {
-	acts := bytes.Contains(text, action)
-	if acts && f.inTemplates(name) {
-		s.leftOut = append(s.leftOut, leftOut{name, template})
-		return nil
-	}
+// parseMember parses a file of a folder, unless it is no manifest. Templates, of Helm and of others, have {{ in
+// place of values.
+func (s *Set) parseMember(name string, text []byte) []error {
 	read := Set{}
 	errs := read.parse(name, text)
 	switch {
 	case len(errs) == 0:
-	case acts:
+	case bytes.Contains(text, []byte("{{")):
 		s.leftOut = append(s.leftOut, leftOut{name, template})
 		return nil
 	case len(read.Documents) == 0 && !holdsObject(text):

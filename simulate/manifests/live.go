@@ -9,11 +9,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/target"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -34,7 +36,6 @@ var (
 	CheckpointKind = checkpointKind.WithVersion(vpav1.GroupVersion.Version)
 	HPAKind        = hpaKind.WithVersion("v2")
 	PDBKind        = pdbKind.WithVersion("v1")
-	ScaleKind      = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"} // of the owners of targets, see Set.Scalable
 	WorkloadKinds  = workloadVersions()
 	PodKinds       = append(workloadVersions(), podKind.WithVersion("v1"), limitRangeKind.WithVersion("v1"))
 	ruleKinds      = ruleOverlayKind.WithVersion(rulesv1alpha1.GroupVersion.Version)
@@ -66,12 +67,9 @@ type Reader struct {
 // Read reads the objects of these kinds in a namespace, or in all, and RuleOverlays. With pods it also reads the custom objects that VPAs target. The
 // error lists what could not be read, and notes what the answer can do without; the set has the rest.
 func (r Reader) Read(ctx context.Context, kinds ...schema.GroupVersionKind) (set *Set, notes []string, err error) {
-	l := &live{Client: r.Client, namespace: r.Namespace, set: &Set{scalable: map[identity]bool{}, scaled: map[schema.GroupKind]bool{}}, watch: r.Watch}
+	l := &live{Client: r.Client, namespace: r.Namespace, set: &Set{live: r.Client}, watch: r.Watch}
 	var errs []error
 	for _, kind := range append(slices.Clone(kinds), r.Optional...) {
-		if kind == ScaleKind {
-			continue // cannot be listed
-		}
 		err := l.list(ctx, kind, l.namespace)
 		lacking := meta.IsNoMatchError(err) || apierrors.IsForbidden(err)
 		if kind == CheckpointKind && lacking {
@@ -94,19 +92,14 @@ func (r Reader) Read(ctx context.Context, kinds ...schema.GroupVersionKind) (set
 	default:
 		errs = append(errs, err)
 	}
-	l.askScales(ctx)
 	if slices.Contains(kinds, PodKinds[0]) {
 		errs = append(errs, l.custom(ctx))
-	}
-	if slices.Contains(kinds, ScaleKind) {
-		more, err := l.scales(ctx)
-		notes, errs = append(notes, more...), append(errs, err)
 	}
 	return l.set, notes, faults.Join(errs...)
 }
 
 // IsLive reports whether the set was read from a cluster: what it lacks is not there.
-func (s *Set) IsLive() bool { return s.scalable != nil }
+func (s *Set) IsLive() bool { return s.live != nil }
 
 // list reads all objects of a kind, page by page.
 func (l *live) list(ctx context.Context, kind schema.GroupVersionKind, namespace string) error {
@@ -179,4 +172,69 @@ func (l *live) resource(kind schema.GroupVersionKind) string {
 		return mapping.Resource.GroupResource().String()
 	}
 	return strings.ToLower(kind.Kind) + "s"
+}
+
+// custom reads the custom objects that VPAs target, each once. No other custom owner of a pod
+// matters: the scale of a custom resource has no ownerReferences, so the walk to the topmost
+// controller ends at the first one, and a VPA that does not target it does not control the pod. Of a
+// kind that may not be read, one error says so.
+func (l *live) custom(ctx context.Context) error {
+	var errs []error
+	asked, refused := map[identity]bool{}, map[schema.GroupKind]bool{}
+	for _, of := range l.set.targets() {
+		gv, err := schema.ParseGroupVersion(of.APIVersion)
+		kind := gv.WithKind(of.Kind)
+		id := identity{kind.GroupKind(), of.Namespace, of.Name}
+		if _, wellKnown := WellKnown(of.Kind); wellKnown || err != nil || of.Name == "" || asked[id] {
+			continue // of a faulty reference the VPA's condition says more
+		}
+		asked[id] = true
+		one := &unstructured.Unstructured{}
+		one.SetGroupVersionKind(kind)
+		err = l.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, one)
+		switch {
+		case err == nil:
+			errs = append(errs, l.add(one))
+		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err): // as if it were missing from manifests
+		case apierrors.IsForbidden(err) && refused[id.kind]:
+		default:
+			refused[id.kind] = refused[id.kind] || apierrors.IsForbidden(err)
+			errs = append(errs, l.unread(kind, of.Namespace, of.Name, "get", err))
+		}
+	}
+	return faults.Join(errs...)
+}
+
+// CustomOwner is the owner that controls an object and its kind, if that is a custom one, which may
+// have a scale; else nil.
+func CustomOwner(owners []metav1.OwnerReference) (*metav1.OwnerReference, schema.GroupKind) {
+	owner := target.ControllerOf(owners)
+	if owner == nil || owner.Kind == "" || owner.Kind == "Node" || owner.Name == "" {
+		return nil, schema.GroupKind{}
+	}
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if _, wellKnown := WellKnown(owner.Kind); wellKnown || err != nil {
+		return nil, schema.GroupKind{}
+	}
+	return owner, schema.GroupKind{Group: gv.Group, Kind: owner.Kind}
+}
+
+// targets are those of the VPAs, in their order. Those that cannot be read are left out.
+func (s *Set) targets() (out []target.Key) {
+	for i := range s.Documents {
+		d := &s.Documents[i]
+		if d.groupKind() != vpaKind {
+			continue
+		}
+		var v struct {
+			Spec struct {
+				TargetRef metav1.OwnerReference `json:"targetRef"` // has its fields, too
+			} `json:"spec"`
+		}
+		if d.decode(&v) == nil { // whoever uses the object reports it
+			ref := v.Spec.TargetRef
+			out = append(out, target.Key{Namespace: d.Namespace, APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name})
+		}
+	}
+	return out
 }

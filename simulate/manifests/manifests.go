@@ -13,6 +13,7 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/engine/faults"
 )
@@ -84,10 +85,10 @@ func (d *Document) groupKind() schema.GroupKind {
 type Set struct {
 	Documents []Document
 
-	leftOut  []leftOut
-	room     int64                     // bytes of memory that may still be taken, by estimate
-	scalable map[identity]bool         // see Scalable; nil = of files
-	scaled   map[schema.GroupKind]bool // see HasScale
+	leftOut []leftOut
+	room    int64                     // bytes of memory that may still be taken, by estimate
+	live    client.Client             // of the cluster; nil = files
+	scaled  map[schema.GroupKind]bool // by CustomResourceDefinitions, see HasScale
 
 	byIdentity map[identity][]int // positions of the first indexed documents
 	namespaces map[named][]string // of the same that name their namespace

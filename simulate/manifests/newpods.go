@@ -2,7 +2,6 @@ package manifests
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,10 +116,10 @@ func (w *Workload) newPod() (out NewPod, found bool, err error) {
 	if written := mapAt(object, "metadata")["namespace"]; written != nil {
 		metadata["namespace"] = written
 	}
-	if w.Kind == "StatefulSet" {
-		metadata["name"] = fmt.Sprintf("%s-%d", w.Name, firstOrdinal(w))
-	} else {
-		metadata["generateName"] = w.Name + "-"
+	metadata["generateName"] = w.Name + "-"
+	if set, is := w.Object.(*appsv1.StatefulSet); is {
+		delete(metadata, "generateName")
+		metadata["name"] = fmt.Sprintf("%s-%d", w.Name, ptr.Deref(set.Spec.Ordinals, appsv1.StatefulSetOrdinals{}).Start)
 	}
 	if len(w.Template.Labels) > 0 { // a Job has more labels than written
 		labels := map[string]any{}
@@ -211,19 +210,6 @@ func (w *Workload) between(kind schema.GroupKind, name string) Workload {
 		}
 	}
 	return Workload{} // only known kinds make anything
-}
-
-// firstOrdinal is the ordinal of a StatefulSet's first pod.
-func firstOrdinal(w *Workload) int64 {
-	var set struct {
-		Spec struct {
-			Ordinals struct {
-				Start int64 `json:"start"`
-			} `json:"ordinals"`
-		} `json:"spec"`
-	}
-	_ = json.Unmarshal(w.written.JSON, &set) // it was read before
-	return set.Spec.Ordinals.Start
 }
 
 func mapAt(object map[string]any, path ...string) map[string]any {

@@ -12,6 +12,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -117,6 +118,17 @@ func decodeAll[T any](documents []Document, read func(*Document) (T, error)) ([]
 	return out, faults.Join(errs...)
 }
 
+// decoded are the documents of a kind in version v1, decoded. complete completes what was decoded.
+func decoded[T any](s *Set, kind schema.GroupKind, complete func(*T, *Document)) ([]T, error) {
+	documents, err := s.Of(kind, "v1")
+	out, errs := decodeAll(documents, func(d *Document) (out T, err error) {
+		err = d.decode(&out)
+		complete(&out, d)
+		return out, err
+	})
+	return out, faults.Join(err, errs)
+}
+
 // VPAs returns the VPAs as written, so that objects that do not fit the type can be judged too.
 func (s *Set) VPAs() ([]Document, error) { return s.Of(vpaKind, vpav1.GroupVersion.Version) }
 
@@ -132,13 +144,7 @@ func (d *Document) VPA() (vpav1.VerticalPodAutoscaler, error) {
 
 // Checkpoints returns the VerticalPodAutoscalerCheckpoints.
 func (s *Set) Checkpoints() ([]vpav1.VerticalPodAutoscalerCheckpoint, error) {
-	documents, err := s.Of(checkpointKind, vpav1.GroupVersion.Version)
-	out, errs := decodeAll(documents, func(d *Document) (out vpav1.VerticalPodAutoscalerCheckpoint, err error) {
-		err = d.decode(&out)
-		out.Namespace, out.Name = d.Namespace, d.Name
-		return out, err
-	})
-	return out, faults.Join(err, errs)
+	return decoded(s, checkpointKind, func(c *vpav1.VerticalPodAutoscalerCheckpoint, d *Document) { c.Namespace, c.Name = d.Namespace, d.Name })
 }
 
 // HPAs returns the HorizontalPodAutoscalers, v1 ones converted to v2, and KEDA's ScaledObjects as
@@ -188,13 +194,7 @@ func fromV1(old *autoscalingv1.HorizontalPodAutoscaler) autoscalingv2.Horizontal
 
 // PodDisruptionBudgets returns the PodDisruptionBudgets.
 func (s *Set) PodDisruptionBudgets() ([]policyv1.PodDisruptionBudget, error) {
-	documents, err := s.Of(pdbKind, "v1")
-	out, errs := decodeAll(documents, func(d *Document) (out policyv1.PodDisruptionBudget, err error) {
-		err = d.decode(&out)
-		out.Namespace, out.Name = d.Namespace, d.Name
-		return out, err
-	})
-	return out, faults.Join(err, errs)
+	return decoded(s, pdbKind, func(b *policyv1.PodDisruptionBudget, d *Document) { b.Namespace, b.Name = d.Namespace, d.Name })
 }
 
 // RuleOverlays refuses unknown fields: an overlay must not silently do less than it says.
@@ -208,4 +208,52 @@ func (s *Set) RuleOverlays() ([]rulesv1alpha1.RuleOverlay, error) {
 		return *read, err
 	})
 	return out, faults.Join(err, errs)
+}
+
+// scaledObjects are KEDA's autoscalers, as the HPAs that KEDA makes of them.
+func (s *Set) scaledObjects() ([]autoscalingv2.HorizontalPodAutoscaler, error) {
+	var documents []Document
+	for i := range s.Documents {
+		if s.Documents[i].groupKind() == scaledKind {
+			documents = append(documents, s.Documents[i])
+		}
+	}
+	return decodeAll(documents, func(d *Document) (out autoscalingv2.HorizontalPodAutoscaler, err error) {
+		var object struct {
+			Spec struct {
+				ScaleTargetRef autoscalingv2.CrossVersionObjectReference `json:"scaleTargetRef"`
+				Triggers       []struct {
+					Type       string                         `json:"type"`
+					MetricType autoscalingv2.MetricTargetType `json:"metricType"`
+					Metadata   struct {
+						Type          autoscalingv2.MetricTargetType `json:"type"` // as older versions have it
+						ContainerName string                         `json:"containerName"`
+					} `json:"metadata"`
+				} `json:"triggers"`
+			} `json:"spec"`
+		}
+		if err := d.decode(&object); err != nil {
+			return out, err
+		}
+		out.TypeMeta = metav1.TypeMeta{APIVersion: d.APIVersion, Kind: facts.ScaledObject}
+		out.Namespace, out.Name = d.Namespace, d.Name
+		out.Spec.ScaleTargetRef = object.Spec.ScaleTargetRef
+		if out.Spec.ScaleTargetRef.Kind == "" { // as KEDA defaults it
+			out.Spec.ScaleTargetRef.Kind, out.Spec.ScaleTargetRef.APIVersion = "Deployment", "apps/v1"
+		}
+		for _, trigger := range object.Spec.Triggers {
+			metric := autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType}
+			name := corev1.ResourceName(trigger.Type)
+			aims := autoscalingv2.MetricTarget{Type: cmp.Or(trigger.MetricType, trigger.Metadata.Type)}
+			switch {
+			case name != corev1.ResourceCPU && name != corev1.ResourceMemory:
+			case trigger.Metadata.ContainerName != "":
+				metric.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{Name: name, Container: trigger.Metadata.ContainerName, Target: aims}
+			default:
+				metric.Resource = &autoscalingv2.ResourceMetricSource{Name: name, Target: aims}
+			}
+			out.Spec.Metrics = append(out.Spec.Metrics, metric)
+		}
+		return out, nil
+	})
 }

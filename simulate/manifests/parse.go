@@ -10,6 +10,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 
@@ -156,8 +157,11 @@ func (c chunk) ofYAML(file string) ([]Document, []error) {
 		return nil, twice
 	}
 	text, err := yaml.YAMLToJSON(c.text)
-	if err != nil {
-		return nil, []error{c.noObject(at, node, err)}
+	switch {
+	case err != nil && bytes.Contains(c.text, []byte("{{")): // {{ .Name }} is a mapping within a mapping
+		return nil, []error{fmt.Errorf("%s: not a manifest: %s", at, source.TemplateText)}
+	case err != nil:
+		return nil, []error{fmt.Errorf("%s: not valid YAML: %s", at, strings.TrimPrefix(err.Error(), "yaml: "))}
 	}
 	return objects(object{at: at, json: text, node: node, before: c.before})
 }
@@ -166,32 +170,6 @@ func (c chunk) ofYAML(file string) ([]Document, []error) {
 func (c chunk) placed(file string, err error) error {
 	format, fault := source.FindFault(c.text, err)
 	return fmt.Errorf("%s:%d: not valid %s: %s", Place{File: file, Line: c.before + fault.Line}, fault.Col, format, fault.Message)
-}
-
-// noObject says why YAML is no object of JSON: one of its keys is none, as {{ .Name }} is a mapping within a mapping.
-func (c chunk) noObject(at Place, node *yamlv3.Node, err error) error {
-	key := oddKey(node)
-	if key == nil {
-		return fmt.Errorf("%s: not valid YAML: %s", at, strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	at.Line = c.before + key.Line
-	if bytes.Contains(c.text, []byte("{{")) {
-		return fmt.Errorf("%s:%d: not a manifest: %s", at, key.Column, source.TemplateText)
-	}
-	return fmt.Errorf("%s:%d: not a manifest: a key is a single value, and this one is a mapping or a list", at, key.Column)
-}
-
-// oddKey is the first key that is not a single value; nil = none.
-func oddKey(node *yamlv3.Node) *yamlv3.Node {
-	for i, child := range node.Content {
-		if node.Kind == yamlv3.MappingNode && i%2 == 0 && child.Kind != yamlv3.ScalarNode && child.Kind != yamlv3.AliasNode {
-			return child
-		}
-		if key := oddKey(child); key != nil {
-			return key
-		}
-	}
-	return nil
 }
 
 // repeatedKeys finds duplicate keys, whose values would be lost.
@@ -300,4 +278,38 @@ func (o object) itemNodes(count int) []*yamlv3.Node {
 		}
 	}
 	return nil
+}
+
+var fieldPart = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
+
+// Field returns where a field such as spec.containers[0].limits[cpu] is written, or else the part of
+// it that is there, or else the document. The column is 0 if unknown.
+func (d *Document) Field(path string) (line, column int) {
+	line, node := d.Source.Line, d.node
+	for _, part := range fieldPart.FindAllString(path, -1) {
+		var at *yamlv3.Node
+		if at, node = child(node, strings.Trim(part, "[]")); at == nil {
+			break
+		}
+		line, column = d.before+at.Line, at.Column
+	}
+	return line, column
+}
+
+// child returns where a key or an item starts, and its value; nil = there is none.
+func child(of *yamlv3.Node, name string) (at, value *yamlv3.Node) {
+	switch {
+	case of == nil:
+	case of.Kind == yamlv3.MappingNode:
+		for i := 0; i+1 < len(of.Content); i += 2 {
+			if of.Content[i].Value == name {
+				return of.Content[i], of.Content[i+1]
+			}
+		}
+	case of.Kind == yamlv3.SequenceNode:
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(of.Content) {
+			return of.Content[i], of.Content[i]
+		}
+	}
+	return nil, nil
 }

@@ -51,20 +51,6 @@ func (w *Workload) wouldName(made string) bool {
 	return begins && revisioned.MatchString(rest+"-")
 }
 
-// NamesSuch is an example of the names of pods that the workload generates.
-func (w *Workload) NamesSuch() string {
-	generated := "-5d9c7c6b9-x2x7p"
-	switch w.Kind {
-	case "StatefulSet":
-		return w.Name + "-0"
-	case "DaemonSet", "ReplicaSet", "ReplicationController", "Job":
-		generated = "-x2x7p"
-	case "CronJob":
-		generated = "-29485440-x2x7p"
-	}
-	return w.Name + generated + ", without vowels in the generated part"
-}
-
 // BeginsLike reports whether the pod's name is the workload's, or begins with it.
 func (w *Workload) BeginsLike(pod string) bool {
 	return pod == w.Name || strings.HasPrefix(pod, w.Name+"-")

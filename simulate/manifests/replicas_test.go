@@ -39,7 +39,7 @@ func TestHowManyPodsAWorkloadShouldHave(t *testing.T) {
 				workloads = append(workloads, w)
 			}
 			require.Equal(t, tt.uncounted, workloads[0].Uncounted())
-			demand, err := (&target.Resolver{Client: Client(workloads)}).Demand(context.Background(), key, 7)
+			demand, err := (&target.Resolver{Client: (&Set{}).Client(workloads)}).Demand(context.Background(), key, 7)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, demand.Replicas)
 		})

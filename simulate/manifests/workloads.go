@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 
@@ -8,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,9 +49,7 @@ type Workload struct {
 	Replicas *int32                  // without Object; nil = unknown
 	Template corev1.PodTemplateSpec  // empty if unknown
 
-	written    *Document // nil = not in the manifests
-	unscalable bool      // its kind has no scale subresource
-	reports    bool      // its status has a selector, which only scale subresources need
+	written *Document // nil = not in the manifests
 }
 
 // String returns e.g. Deployment web/shop.
@@ -73,8 +73,13 @@ func (w *Workload) Uncounted() string {
 	return ""
 }
 
-// Guessed reports whether nothing in its manifest says that its kind has a scale subresource.
-func (w *Workload) Guessed() bool { return w.written != nil && !w.reports }
+// OwnerReferences are those of its manifest.
+func (w *Workload) OwnerReferences() []metav1.OwnerReference {
+	if w.Object == nil {
+		return w.Owners
+	}
+	return w.Object.GetOwnerReferences()
+}
 
 // APIVersion is that of its manifest; empty without one.
 func (w *Workload) APIVersion() string {
@@ -160,24 +165,57 @@ func (w *Workload) ownLabel() {
 
 // Pods returns the pods as running ones, with API server defaults.
 func (s *Set) Pods() ([]corev1.Pod, error) {
-	documents, err := s.Of(podKind, "v1")
-	out, errs := decodeAll(documents, func(d *Document) (out corev1.Pod, err error) {
-		err = d.decode(&out)
-		out.Namespace, out.Name = d.Namespace, d.Name
-		poddefaults.Running(&out)
-		return out, err
+	return decoded(s, podKind, func(pod *corev1.Pod, d *Document) {
+		pod.Namespace, pod.Name = d.Namespace, d.Name
+		poddefaults.Running(pod)
 	})
-	return out, faults.Join(err, errs)
 }
 
 // LimitRanges returns the LimitRanges with API server defaults. The first duplicate wins.
 func (s *Set) LimitRanges() ([]corev1.LimitRange, error) {
-	documents, err := s.Of(limitRangeKind, "v1")
-	out, errs := decodeAll(documents, func(d *Document) (out corev1.LimitRange, err error) {
-		err = d.decode(&out)
-		out.Namespace = d.Namespace
-		poddefaults.LimitRange(&out)
-		return out, err
+	return decoded(s, limitRangeKind, func(r *corev1.LimitRange, d *Document) {
+		r.Namespace = d.Namespace
+		poddefaults.LimitRange(r)
 	})
-	return out, faults.Join(err, errs)
+}
+
+// WellKnown reports whether Kubernetes itself has a kind of workload, by kind alone as for VPA
+// targets, and returns its group.
+func WellKnown(kind string) (schema.GroupKind, bool) {
+	for _, known := range workloadKinds {
+		if known.Kind == kind {
+			return known.GroupKind, true
+		}
+	}
+	return schema.GroupKind{}, false
+}
+
+// StandIn is a workload missing from the manifests, with pods of these labels.
+func StandIn(kind schema.GroupKind, namespace, name string, set map[string]string) (Workload, error) {
+	w := Workload{GroupKind: kind, Namespace: namespace, Name: name}
+	for _, known := range workloadKinds {
+		if known.GroupKind != kind {
+			continue
+		}
+		template := map[string]any{"metadata": map[string]any{"labels": set}}
+		var selector any = map[string]any{"matchLabels": set}
+		if kind.Kind == "ReplicationController" {
+			selector = set
+		}
+		text, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"namespace": namespace, "name": name},
+			"spec":     map[string]any{"selector": selector, "template": template, "jobTemplate": map[string]any{"spec": map[string]any{"template": template}}},
+		})
+		object := known.make()
+		if err == nil {
+			err = json.Unmarshal(text, object)
+		}
+		if err != nil {
+			return w, fmt.Errorf("standing in for %s: %w", &w, err)
+		}
+		return newWorkload(kind, object), nil
+	}
+	w.Selector = labels.Set(set).String()
+	w.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: set}}
+	return w, nil
 }

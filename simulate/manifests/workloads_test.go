@@ -101,7 +101,7 @@ func TestWorkloadsAreLookedUpAsInACluster(t *testing.T) {
 		standIns = append(standIns, s)
 	}
 	for name, of := range map[string][]Workload{"written": known, "standing in": standIns} {
-		r := target.Resolver{Client: Client(of)}
+		r := target.Resolver{Client: (&Set{}).Client(of)}
 		for _, w := range of {
 			v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}
 			v.Spec.TargetRef = &autoscalingv1.CrossVersionObjectReference{APIVersion: w.Group + "/v1", Kind: w.Kind, Name: w.Name}
@@ -120,7 +120,7 @@ func TestWorkloadsAreLookedUpAsInACluster(t *testing.T) {
 
 // Other calls return errors and do not panic.
 func TestNothingElseIsAnswered(t *testing.T) {
-	ctx, api := context.Background(), Client(nil)
+	ctx, api := context.Background(), (&Set{}).Client(nil)
 	require.ErrorContains(t, api.SubResource("status").Get(ctx, &corev1.Pod{}, &corev1.Pod{}), "manifests have scales only")
 }
 

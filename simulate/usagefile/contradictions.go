@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"math"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -19,11 +18,10 @@ type contradictions struct {
 	clusters map[string]map[string]*span   // by metric, then cluster
 }
 
-// source is what one series of a container's memory says, or several of one run, at some of its times.
+// source is what one series of a container's memory says, or several of one run.
 type source struct {
-	when   span // of all its points
-	points []finePoint
-	level  int // at times whose hash begins with so many zeros, so that all sources have the same times
+	when span
+	peak int64 // the largest amount
 }
 
 // mostClusters bounds the clusters of a metric that are compared.
@@ -37,14 +35,13 @@ var nothing = span{math.MaxInt64, math.MinInt64}
 
 func (s span) with(at int64) span { return span{min(s.first, at), max(s.last, at)} }
 
+func (s span) and(other span) span { return span{max(s.first, other.first), min(s.last, other.last)} }
+
 // lasts reports whether a contradiction in this span is no matter of a restart: it is long, or those that
 // contradict each other are of the same time from beginning to end.
 func (s span) lasts(a, b span) bool {
 	return s.first < s.last && (a == b || s.last-s.first >= int64(history.ConflictLasts))
 }
-
-// mostPoints bounds the points of a source. Those that contradict others do so for most of the time.
-const mostPoints = 16
 
 // choice is the way out for usage in files.
 func choice(labels ...history.Differing) string {
@@ -94,26 +91,9 @@ func (c *contradictions) text(metric map[string]string) string {
 	return text
 }
 
-// zeros is how many zeros the hash of a time begins with. It mixes all bits, for times are regular.
-func zeros(at int64) int {
-	h := uint64(at)
-	h = (h ^ h>>30) * 0xBF58476D1CE4E5B9
-	h = (h ^ h>>27) * 0x94D049BB133111EB
-	return bits.LeadingZeros64(h ^ h>>31)
-}
-
-// add keeps a point of some.
 func (s *source) add(at, amount int64) {
-	if s == nil {
-		return
-	}
-	if s.when = s.when.with(at); zeros(at) < s.level {
-		return
-	}
-	s.points = append(s.points, finePoint{at, amount})
-	for len(s.points) > mostPoints && s.level < 64 {
-		s.level++
-		s.points = slices.DeleteFunc(s.points, func(p finePoint) bool { return zeros(p.at) < s.level })
+	if s != nil {
+		s.when, s.peak = s.when.with(at), max(s.peak, amount)
 	}
 }
 
@@ -163,41 +143,16 @@ func (c *contradictions) notes() []string {
 	return []string{found.Text(choice(found.Labels...))}
 }
 
-// contradict reports whether sources differ for long enough.
+// contradict reports whether two sources have different peaks, and are of the same time for long enough.
 func contradict(all map[string]*source) bool {
-	if len(all) < 2 {
-		return false
-	}
-	level := 0
-	first, last := nothing, nothing // of the beginnings and of the ends
-	for _, one := range all {
-		level = max(level, one.level)
-		first, last = first.with(one.when.first), last.with(one.when.last)
-	}
-	type range64 struct{ least, most int64 }
-	at := map[int64]range64{}
-	for _, one := range all {
-		most := map[int64]int64{} // of one run
-		for _, p := range one.points {
-			if zeros(p.at) >= level {
-				most[p.at] = max(most[p.at], p.amount)
+	for _, a := range all {
+		for _, b := range all {
+			if history.Contradict(a.peak, b.peak) && a.when.and(b.when).lasts(a.when, b.when) {
+				return true
 			}
 		}
-		for when, amount := range most {
-			r, known := at[when]
-			if !known {
-				r = range64{math.MaxInt64, 0}
-			}
-			at[when] = range64{min(r.least, amount), max(r.most, amount)}
-		}
 	}
-	over := nothing
-	for when, r := range at {
-		if history.Contradict(r.least, r.most) {
-			over = over.with(when)
-		}
-	}
-	return over.lasts(span{first.first, last.first}, span{first.last, last.last})
+	return false
 }
 
 // several names clusters whose usage is of the same time.
@@ -207,7 +162,7 @@ func (c *contradictions) several() []string {
 		for i, a := range values {
 			for _, b := range values[i+1:] {
 				x, y := c.clusters[name][a], c.clusters[name][b]
-				if both := (span{max(x.first, y.first), min(x.last, y.last)}); both.lasts(*x, *y) {
+				if x.and(*y).lasts(*x, *y) {
 					one := history.Differing{Label: history.ClusterLabel, Values: values}
 					return []string{history.SeveralClusters(one, choice(one))}
 				}

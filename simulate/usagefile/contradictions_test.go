@@ -2,7 +2,6 @@ package usagefile
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -64,17 +63,4 @@ func TestSeriesThatContradictEachOtherAreNamed(t *testing.T) {
 	_, notes, err := Read([]string{"blue.json", "green.json"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{twoClusters}, notes)
-}
-
-func TestASourceKeepsFewPointsAndTheSameAsOthers(t *testing.T) {
-	var a, b source
-	for at := range int64(10_000) {
-		a.add(at*60e9, 1)
-		if at > 5_000 || rand.IntN(2) == 0 {
-			b.add(at*60e9, 2)
-		}
-	}
-	require.LessOrEqual(t, len(a.points), mostPoints)
-	require.Greater(t, len(a.points), mostPoints/4)
-	require.True(t, contradict(map[string]*source{"a": &a, "b": &b}))
 }

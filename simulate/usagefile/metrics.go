@@ -57,44 +57,25 @@ func measured(metric map[string]string) (measure, error) {
 	return measure{}, errNotUsage
 }
 
-// usageWords are those that the metric in the name of a recording rule consists of.
-var usageWords = []string{"cpu", "memory", "container", "containers", "pod", "usage", "used", "working", "set", "seconds", "total", "bytes", "cores"}
-
-// otherWords begin words that say, in any part of the name of a recording rule, that it is not in cores
-// or bytes.
+// otherWords say, in the name of a recording rule, that it is not in cores or bytes.
 var otherWords = []string{"ratio", "percent", "utili", "increase", "delta", "request", "limit", "quota"}
 
-// recorded reads the name of a recording rule, level:metric:operations, where a part may be missing. A rule
-// of seconds without a rate in its operations is a counter.
+// recorded reads the name of a recording rule of a known metric, level:metric:operations, where a part may be
+// missing. Rules with a rate leave out the end _total.
 func recorded(name string) (out measure, ok bool) {
-	parts := strings.Split(strings.ToLower(name), ":")
-	if len(parts) == 1 {
+	parts := strings.Split(name, ":")
+	if len(parts) == 1 || slices.ContainsFunc(otherWords, func(word string) bool { return strings.Contains(name, word) }) {
 		return measure{}, false
 	}
-	seconds, rate := false, false
 	for _, part := range parts {
-		words := strings.Split(part, "_")
-		if slices.ContainsFunc(words, func(word string) bool { return begins(word, otherWords...) }) {
-			return measure{}, false
+		for _, metric := range []string{part, part + "_total"} {
+			if out, ok = known[metric]; ok {
+				out.counter = out.counter && !strings.Contains(name, "rate")
+				return out, true
+			}
 		}
-		rate = rate || slices.ContainsFunc(words, func(word string) bool { return begins(word, "rate", "irate") })
-		cpu, memory := slices.Contains(words, "cpu"), slices.Contains(words, "memory")
-		other := slices.ContainsFunc(words, func(word string) bool { return !slices.Contains(usageWords, word) })
-		if ok || cpu == memory || other {
-			continue
-		}
-		ok = true
-		if memory {
-			out.kind = Memory
-		}
-		seconds = cpu && slices.Contains(words, "seconds")
 	}
-	out.counter = seconds && !rate
-	return out, ok
-}
-
-func begins(word string, beginnings ...string) bool {
-	return slices.ContainsFunc(beginnings, func(one string) bool { return strings.HasPrefix(word, one) })
+	return measure{}, false
 }
 
 // names are the metrics that count, one for each container and resource: two are two measurements of the

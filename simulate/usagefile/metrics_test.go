@@ -24,9 +24,7 @@ func TestOnlyMetricsOfUsageCount(t *testing.T) {
 		"namespace_pod_container:container_cpu_usage_seconds:rate5m":                "cpu",
 		"namespace_pod_container:container_cpu_usage_seconds_total:sum":             "cpu counter",
 		"cluster:container_cpu_usage_seconds_total":                                 "cpu counter",
-		"pod:container_cpu_usage:sum":                                               "cpu",
-		"container:cpu_usage_cores:avg":                                             "cpu",
-		"container:memory_usage_bytes:max_over_time1h":                              "memory",
+		"container:container_memory_usage_bytes:max_over_time1h":                    "memory",
 
 		"container_cpu_cfs_throttled_seconds_total":                                "",
 		"container_cpu_user_seconds_total":                                         "",
@@ -46,8 +44,9 @@ func TestOnlyMetricsOfUsageCount(t *testing.T) {
 		"namespace_pod:container_memory_usage_bytes:percent_of_limits":             "",
 		"namespace_pod:container_cpu_usage_seconds_total:increase1h":               "",
 		"namespace_pod_container:container_cpu_cfs_throttled_seconds_total:rate5m": "",
-		"memory": "",
-		":":      "",
+		"pod:container_cpu_usage:sum":                                              "",
+		"memory":                                                                   "",
+		":":                                                                        "",
 	} {
 		m, err := measured(map[string]string{"__name__": name})
 		if want == "" {
