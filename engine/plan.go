@@ -185,8 +185,8 @@ type DecisionPlan struct {
 
 // ValidationPlan is a validation compiled for each of its places and one value of its axis.
 type ValidationPlan struct {
-	Validation *document.Validation
-	Axis       *lang.AxisValue // nil = none
+	Validation *document.Validation // in plain CEL
+	Axis       *lang.AxisValue      // nil = none
 	Places     []*PlacedValidation
 	Reads      []string // variables that the condition and expression read
 	Calls      []string // functions that they call

@@ -11,7 +11,6 @@ import (
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
-	"github.com/celvpa/celvpa/engine/source"
 )
 
 // wayOutOfSteps is the advice for expressions that take too long.
@@ -31,8 +30,8 @@ func tooCostly(env *cel.Env, ast *cel.Ast, sizes checker.CostEstimator) error {
 
 // affordable estimates an expression of a stage or decision. It returns nil and reports a worst
 // case that could hold up a cycle or an admission, or exhaust memory.
-func (c *compiler) affordable(s source.Scalar, ast *cel.Ast, sc *scopeEnv, subject string) *closure.Estimate {
-	e := estimateOf(ast.NativeRep(), sc)
+func (c *compiler) affordable(x *checkedExpression, sc *scopeEnv, subject string) *closure.Estimate {
+	e, s := estimateOf(x.NativeRep(), sc), x.at
 	out := e.out
 	out.At, out.Subject = s, subject
 	total := out.Total()
@@ -40,8 +39,7 @@ func (c *compiler) affordable(s source.Scalar, ast *cel.Ast, sc *scopeEnv, subje
 	case e.odd:
 		c.ps.At(s, subject, "the expression has a construct whose cost has no bound; use exists, all, exists_one, filter or map")
 	case e.grown != nil:
-		loc := ast.NativeRep().SourceInfo().GetStartLocation(e.grown.expr.ID())
-		c.ps.Inside(s, loc.Line(), loc.Column(), subject, e.grown.message())
+		x.problem(c.ps, e.grown.expr, subject, e.grown.message())
 	case total.Steps > lang.MaxCost && out.Own.Steps <= lang.MaxCost:
 		c.ps.At(s, subject, fmt.Sprintf("the expression may take %d steps with the variables that it reads (%s), at most %d are allowed: %s",
 			total.Steps, dearest(out), lang.MaxCost, wayOutOfSteps))

@@ -112,10 +112,6 @@ func (c *compiler) set(point *registry.Point, set *document.RuleSet, params []se
 // expressions compiles the body of a rule set; ok is false when nothing of it is usable.
 func (c *compiler) expressions(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, params []setting, subject string) (ok bool) {
 	c.used = &usage{names: map[string]bool{}}
-	first := len(c.ps.List)
-	set = c.spelt(set, subject)
-	behind := len(c.ps.List)
-	defer func() { c.ps.DropReportedAt(first, behind) }() // a call that stays is also unknown to CEL
 	switch point.Kind {
 	case registry.ValidationPoint:
 		c.validations(point, set, compiled, params)
