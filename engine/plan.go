@@ -113,9 +113,9 @@ type PointPlan struct {
 	code  *pointCode
 
 	LeftOut bool // not compiled: no code, and sets hold only parameters
-	// Cost is the worst case of one run of the stages or decisions; of a point that is left out, of
+	// Steps is the worst case of one run of the stages or decisions; of a point that is left out, of
 	// those that overlays changed.
-	Cost closure.Cost
+	Steps int64
 }
 
 // at returns what runs at a point, nil for nothing. It panics if the point was not compiled:

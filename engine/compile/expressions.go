@@ -109,7 +109,6 @@ func (c *compiler) variables(list []document.Variable, sc *scopeEnv, subject str
 			out = append(out, p)
 		}
 	}
-	c.affordableVariables(out)
 	return out
 }
 
@@ -186,20 +185,17 @@ func (c *compiler) expression(s source.Scalar, sc *scopeEnv, subject string) (*c
 	if x == nil || !c.recordFields(x, sc.env, subject) {
 		return nil, nil
 	}
-	cost := c.affordable(x, sc, subject)
-	if cost == nil {
-		return nil, nil
-	}
-	planner := sc.planner // same functions, and each planning environment keeps a table of them
-	plan := sync.OnceValues(func() (cel.Program, error) {
-		return planner.Program(x.Ast, cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(closure.MaxIterations))
-	})
-	p := &closure.Program{Plan: plan, Ast: x.NativeRep(), Pos: s.Pos, Estimate: cost}
+	p := &closure.Program{Ast: x.NativeRep(), Pos: s.Pos}
 	celast.PreOrderVisit(p.Ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() == celast.IdentKind && !slices.Contains(p.Reads, closure.IdentName(e)) {
 			p.Reads = append(p.Reads, closure.IdentName(e))
 		}
 	}))
+	if p.Estimate = c.affordable(x, p.Reads, sc, subject); p.Estimate == nil {
+		return nil, nil
+	}
+	planner := sc.planner // same functions, and each planning environment keeps a table of them
+	p.Plan = sync.OnceValues(func() (cel.Program, error) { return planner.Program(x.Ast, closure.RunLimits()...) })
 	return x, p
 }
 
