@@ -30,7 +30,7 @@ func onHugeFacts(t *testing.T, body string, check func(t *testing.T, now *lang.R
 				for _, e := range p.RunStages("mixed", f, nil) {
 					failures = append(failures, e.Err.Error())
 				}
-			}), uint64(2*lang.MaxPointBytes), "what CEL builds is counted at its end, and boxes of numbers are not")
+			}), uint64(2<<30), "what CEL builds is counted at its end, and boxes of numbers are not")
 			check(t, now, failures)
 		})
 	}

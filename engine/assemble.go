@@ -164,7 +164,7 @@ func (a *stageAssembler) rule(st *StagePlan, r *RulePlan) (out ruleCode, ok bool
 		}
 		w.source = a.code.source(from, w.plan)
 		if p := w.plan.Value; p != nil {
-			w.value = closure.Storing(a.Expression(p), w.plan.Typ)
+			w.value = closure.Storing(a.Expression(p))
 		}
 		out.writes = append(out.writes, w)
 	}

@@ -115,9 +115,9 @@ func TestDefinitionsReadParamsAndGates(t *testing.T) {
 func TestValidationsForOthersHaveNoCalls(t *testing.T) {
 	v := definedPlan(t).Validations("order.validate")
 	require.Len(t, v, 2)
-	require.Equal(t, "'price' in self && !(self.tier in ['gold', 'platinum'])", v[0].Validation.When.Value)
-	require.Equal(t, "self['price'] in ['gold', 'platinum']", v[0].Validation.Expression.Value)
-	require.Equal(t, "'not ' + (self.tier in ['gold', 'platinum'] ? 'a' : 'price')", v[0].Validation.MessageExpression.Value)
+	require.Equal(t, `"price" in self && !(self.tier in ["gold", "platinum"])`, v[0].Validation.When.Value)
+	require.Equal(t, `self.price in ["gold", "platinum"]`, v[0].Validation.Expression.Value)
+	require.Equal(t, `"not " + ((self.tier in ["gold", "platinum"]) ? "a" : "price")`, v[0].Validation.MessageExpression.Value)
 }
 
 func TestAChangedDefinitionIsAChangedRule(t *testing.T) {
@@ -205,7 +205,7 @@ func TestPipelinesMayDefineOneNameInTwoWays(t *testing.T) {
 	for _, plan := range book.Plans() {
 		said[plan.Pipeline()] = plan.Validations("order.validate")[0].Validation.Expression.Value
 	}
-	require.Equal(t, map[string]string{"p@1.0.0": "self['price'] in ['gold', 'platinum']", "q@1.0.0": "self['price'] in ['gold', 'silver']"}, said)
+	require.Equal(t, map[string]string{"p@1.0.0": `self.price in ["gold", "platinum"]`, "q@1.0.0": `self.price in ["gold", "silver"]`}, said)
 }
 
 func TestDefinitionFaultsAreReportedInPlace(t *testing.T) {
@@ -223,8 +223,8 @@ func TestDefinitionFaultsAreReportedInPlace(t *testing.T) {
 		"the name of an axis":                     {change("name: isGold", "name: measure"), `the name "measure" of the definition is taken by an axis`},
 		"a fact that it reads":                    {change("tier in", "tier + customer.tier in"), "base.yaml:10:54: Pipeline p@1.0.0, definition isGold: isGold(tier) reads only its arguments, params and gates, so not customer; add an argument for it"},
 		"a definition below":                      {change("goods[?which].orValue(0)", "isGold(which) ? 1 : goods[?which].orValue(0)"), "base.yaml:8:63: Pipeline p@1.0.0, definition amountOf: isGold is declared below; put it above amountOf"},
-		"itself":                                  {change("tier in", "isGold(tier) || tier in"), "base.yaml:10:53: Pipeline p@1.0.0, definition isGold: isGold calls itself; a definition is spelt out, so it cannot"},
-		"too few arguments":                       {change("isAbove(now, measure, params.most[measure])", "isAbove(now, measure)"), "base.yaml:26:21: RuleSet cap@1.0.0: definition isAbove(goods, which, most) takes 3 arguments, not 2"},
+		"itself":                                  {change("tier in", "isGold(tier) || tier in"), "base.yaml:10:53: Pipeline p@1.0.0, definition isGold: isGold calls itself; its expression stands in place of each call, so it cannot"},
+		"too few arguments":                       {change("isAbove(now, measure, params.most[measure])", "isAbove(now, measure)"), "base.yaml:26:21: RuleSet cap@1.0.0, stage cap, variable above: definition isAbove(goods, which, most) takes 3 arguments, not 2"},
 		"an unknown name":                         {change("above: isAbove(", "above: isAbov("), "base.yaml:26:20: RuleSet cap@1.0.0, stage cap, variable above: undeclared reference to 'isAbov': neither a function nor a definition of Pipeline p@1.0.0; did you mean isAbove?"},
 		"an unknown name in a schema":             {change("expression: isGold(self[measure])", "expression: isGould(self[measure])"), "base.yaml:57:24: RuleSet valid@1.0.0, validation tier, expression: undeclared reference to 'isGould': neither a function nor a definition of Pipeline p@1.0.0; did you mean isGold?"},
 		"called as a method":                      {change("reasonExpression: \"isGold(customer.tier)", "reasonExpression: \"customer.tier.isGold()"), "undeclared reference to 'isGold': it is a definition; call it as isGold(tier)"},

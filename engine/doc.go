@@ -10,7 +10,7 @@
 //	internal/closure  expressions as Go closures
 //	registry          what a host declares: units, functions, points, facts
 //	document          rule sets, pipelines, overlays and test tables as written
-//	internal/inline   calls of definitions spelt out
+//	internal/inline   definitions in place of their calls
 //	internal/resolve  overlays applied to a pipeline
 //	engine            plans: run stages, decide, validate, trace
 //	compile           documents to plans; the rulebook of all plans

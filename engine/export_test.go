@@ -40,5 +40,3 @@ func MeasuredRun(p *Plan, point string, facts *registry.Facts) (steps, bytes int
 	r.free()
 	return steps, bytes, failed
 }
-
-var SpeltFor = spelt

@@ -99,10 +99,10 @@ func TestAnExtensionFollowsABaseThatALaterLayerReplaces(t *testing.T) {
 	require.NoError(t, err)
 	book, err := compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p"})
 	require.NoError(t, err)
-	require.Contains(t, planOf(t, book, "r@1.0.0").Validations("order.validate")[0].Validation.Expression.Value, "'silver'")
+	require.Contains(t, planOf(t, book, "r@1.0.0").Validations("order.validate")[0].Validation.Expression.Value, "\"silver\"")
 	first, err := compile.NewRulebook(shipped, shop(), compile.Options{Pipeline: "p"})
 	require.NoError(t, err)
-	require.Contains(t, planOf(t, first, "r@1.0.0").Validations("order.validate")[0].Validation.Expression.Value, "'platinum'", "the library below is as it was")
+	require.Contains(t, planOf(t, first, "r@1.0.0").Validations("order.validate")[0].Validation.Expression.Value, "\"platinum\"", "the library below is as it was")
 }
 
 func TestFaultsOfExtensions(t *testing.T) {

@@ -113,9 +113,9 @@ type PointPlan struct {
 	code  *pointCode
 
 	LeftOut bool // not compiled: no code, and sets hold only parameters
-	// Cost is the worst case of one run of the stages or decisions; of a point that is left out, of
+	// Steps is the worst case of one run of the stages or decisions; of a point that is left out, of
 	// those that overlays changed.
-	Cost closure.Cost
+	Steps int64
 }
 
 // at returns what runs at a point, nil for nothing. It panics if the point was not compiled:
@@ -185,8 +185,8 @@ type DecisionPlan struct {
 
 // ValidationPlan is a validation compiled for each of its places and one value of its axis.
 type ValidationPlan struct {
-	Validation *document.Validation
-	Axis       *lang.AxisValue // nil = none
+	Validation *document.Validation // in plain CEL
+	Axis       *lang.AxisValue      // nil = none
 	Places     []*PlacedValidation
 	Reads      []string // variables that the condition and expression read
 	Calls      []string // functions that they call

@@ -219,7 +219,7 @@ func (p *Plan) Validations(point string) []ValidationInfo {
 	}
 	for _, set := range at.Sets {
 		for _, v := range set.Validations {
-			out = append(out, ValidationInfo{Rule: set.RuleSet.Name.Value + "/" + v.Validation.Name.Value, Description: set.RuleSet.Description, Validation: speltValidation(v.Validation, v.Axis),
+			out = append(out, ValidationInfo{Rule: set.RuleSet.Name.Value + "/" + v.Validation.Name.Value, Description: set.RuleSet.Description, Validation: v.Validation,
 				Reads: slices.Sorted(slices.Values(v.Reads)), Calls: slices.Sorted(slices.Values(v.Calls))})
 		}
 	}

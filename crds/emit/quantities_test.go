@@ -55,7 +55,7 @@ func TestRulesOfTheSchemaReadNoQuantityThatTakesForEver(t *testing.T) {
 		for _, rule := range strings.Split(joined, "rule: ")[1:] {
 			for _, m := range read.FindAllStringSubmatchIndex(rule, -1) {
 				argument := rule[m[2]:m[3]]
-				guard := strings.Index(rule, argument+".matches('[eE][+-]?[0-9]{4}')")
+				guard := strings.Index(rule, argument+`.matches("[eE][+-]?[0-9]{4}")`)
 				require.True(t, guard >= 0 && guard < m[0], "%s is read and not looked at before: %s", argument, rule[:min(len(rule), 400)])
 				reads++
 			}

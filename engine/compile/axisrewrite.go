@@ -3,42 +3,44 @@ package compile
 import (
 	"fmt"
 
-	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 
 	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/internal/inline"
 	"github.com/celvpa/celvpa/engine/source"
 )
 
 // alongAxes rewrites axes to plain CEL before type-checking; problems keep their positions.
-func (c *compiler) alongAxes(s source.Scalar, ast *cel.Ast, subject string) (ok bool) {
+func (c *compiler) alongAxes(s source.Scalar, tree *inline.Tree, subject string) {
 	if len(c.reg.Axes()) == 0 {
-		return true
+		return
 	}
-	before := len(c.ps.List)
-	x := &axisRewriter{c: c, s: s, subject: subject, ast: ast.NativeRep(), make: celast.NewExprFactory()}
+	x := &axisRewriter{Tree: tree, c: c, s: s, subject: subject}
 	x.unroll()
 	if c.axis != nil {
-		x.substitute(x.ast.Expr(), c.axis.Axis.Name, c.axis.Value)
+		x.substitute(x.Expr(), c.axis.Axis.Name, c.axis.Value)
 	}
-	celast.PostOrderVisit(x.ast.Expr(), celast.NewExprVisitor(x.choose))
-	return len(c.ps.List) == before
+	celast.PostOrderVisit(x.Expr(), celast.NewExprVisitor(x.choose))
 }
 
 // axisRewriter changes a parsed expression in place.
 type axisRewriter struct {
+	*inline.Tree
 	c       *compiler
 	s       source.Scalar
 	subject string
-	ast     *celast.AST
-	make    celast.ExprFactory
-	last    int64 // highest node ID so far
+}
+
+// replace makes a node another one, with the same ID.
+func (x *axisRewriter) replace(e, by celast.Expr) {
+	e.SetKindCase(by)
+	x.Rewritten = true
 }
 
 func (x *axisRewriter) problem(e celast.Expr, message string) {
-	loc := x.ast.SourceInfo().GetStartLocation(e.ID())
+	loc := x.SourceInfo().GetStartLocation(e.ID())
 	x.c.ps.Inside(x.s, loc.Line(), loc.Column(), x.subject, message)
 }
 
@@ -49,16 +51,16 @@ func (x *axisRewriter) substitute(root celast.Expr, name, value string) {
 		switch e.Kind() {
 		case celast.IdentKind:
 			if is(e) {
-				e.SetKindCase(x.make.NewLiteral(e.ID(), types.String(value)))
+				x.replace(e, x.Make.NewLiteral(e.ID(), types.String(value)))
 			}
 		case celast.CallKind:
 			call := e.AsCall()
 			if args := call.Args(); len(args) == 2 && is(args[1]) {
 				switch call.FunctionName() {
 				case operators.Index:
-					e.SetKindCase(x.make.NewSelect(e.ID(), args[0], value))
+					x.replace(e, x.Make.NewSelect(e.ID(), args[0], value))
 				case operators.OptIndex:
-					e.SetKindCase(x.make.NewCall(e.ID(), operators.OptSelect, args[0], x.make.NewLiteral(args[1].ID(), types.String(value))))
+					x.replace(e, x.Make.NewCall(e.ID(), operators.OptSelect, args[0], x.Make.NewLiteral(args[1].ID(), types.String(value))))
 				}
 			}
 		case celast.ComprehensionKind:
@@ -89,12 +91,12 @@ func (x *axisRewriter) choose(e celast.Expr) {
 	if (a == b) == equals {
 		chosen = branches[1]
 	}
-	e.SetKindCase(chosen)
+	x.replace(e, chosen)
 }
 
 // unroll expands resources.exists(r, …) to one condition per value; elsewhere resources is a list.
 func (x *axisRewriter) unroll() {
-	celast.PostOrderVisit(x.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+	celast.PostOrderVisit(x.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() != celast.ComprehensionKind || e.AsComprehension().IterRange().Kind() != celast.IdentKind {
 			return
 		}
@@ -118,50 +120,30 @@ func (x *axisRewriter) unroll() {
 		}
 		var each []celast.Expr
 		for _, value := range axis.Values {
-			one := x.copy(body)
+			one := x.Copy(body)
 			x.substitute(one, loop.IterVar(), value)
 			each = append(each, one)
 		}
 		if join == "" {
-			e.SetKindCase(x.make.NewList(e.ID(), each, nil))
+			x.replace(e, x.Make.NewList(e.ID(), each, nil))
 			return
 		}
 		all := each[0]
 		for _, one := range each[1:] {
-			all = x.make.NewCall(x.number(e.ID()), join, all, one)
+			all = x.Make.NewCall(x.Number(e.ID()), join, all, one)
 		}
-		e.SetKindCase(all)
+		x.replace(e, all)
 	}))
-	celast.PreOrderVisit(x.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+	celast.PreOrderVisit(x.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() != celast.IdentKind {
 			return
 		}
 		if axis := x.c.reg.AxisWithPlural(e.AsIdent()); axis != nil {
 			var values []celast.Expr
 			for _, value := range axis.Values {
-				values = append(values, x.make.NewLiteral(x.number(e.ID()), types.String(value)))
+				values = append(values, x.Make.NewLiteral(x.Number(e.ID()), types.String(value)))
 			}
-			e.SetKindCase(x.make.NewList(e.ID(), values, nil))
+			x.replace(e, x.Make.NewList(e.ID(), values, nil))
 		}
 	}))
-}
-
-// copy returns a copy with fresh IDs at the same positions.
-func (x *axisRewriter) copy(e celast.Expr) celast.Expr {
-	out := x.make.CopyExpr(e)
-	out.RenumberIDs(x.number)
-	return out
-}
-
-// number returns a fresh ID at the position of another node.
-func (x *axisRewriter) number(like int64) int64 {
-	if x.last == 0 {
-		x.last = celast.MaxID(x.ast)
-	}
-	x.last++
-	info := x.ast.SourceInfo()
-	if at, found := info.GetOffsetRange(like); found {
-		info.SetOffsetRange(x.last, at)
-	}
-	return x.last
 }

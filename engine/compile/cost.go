@@ -2,86 +2,125 @@ package compile
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
-	"github.com/celvpa/celvpa/engine/source"
 )
 
 // wayOutOfSteps is the advice for expressions that take too long.
 const wayOutOfSteps = "avoid loops inside loops, filter a list before going through it again, or move a part into a variable"
 
-// tooCostly refuses validations whose worst case could hold up admission.
-func tooCostly(env *cel.Env, ast *cel.Ast, sizes checker.CostEstimator) error {
-	estimate, err := env.EstimateCost(ast, sizes)
-	if err != nil {
-		return fmt.Errorf("estimating the cost: %w", err)
-	}
-	if estimate.Max > lang.MaxCost {
-		return fmt.Errorf("the expression may take %d steps, at most %d are allowed: %s", estimate.Max, lang.MaxCost, wayOutOfSteps)
-	}
-	return nil
+// factSizes are the sizes that facts, and what is made of them, are assumed to have. Larger ones are
+// bounded when rules run.
+type factSizes struct {
+	variables map[string]*closure.Estimate
 }
 
-// affordable estimates an expression of a stage or decision. It returns nil and reports a worst
-// case that could hold up a cycle or an admission, or exhaust memory.
-func (c *compiler) affordable(s source.Scalar, ast *cel.Ast, sc *scopeEnv, subject string) *closure.Estimate {
-	e := estimateOf(ast.NativeRep(), sc)
-	out := e.out
-	out.At, out.Subject = s, subject
-	total := out.Total()
-	switch {
-	case e.odd:
-		c.ps.At(s, subject, "the expression has a construct whose cost has no bound; use exists, all, exists_one, filter or map")
-	case e.grown != nil:
-		loc := ast.NativeRep().SourceInfo().GetStartLocation(e.grown.expr.ID())
-		c.ps.Inside(s, loc.Line(), loc.Column(), subject, e.grown.message())
-	case total.Steps > lang.MaxCost && out.Own.Steps <= lang.MaxCost:
-		c.ps.At(s, subject, fmt.Sprintf("the expression may take %d steps with the variables that it reads (%s), at most %d are allowed: %s",
-			total.Steps, dearest(out), lang.MaxCost, wayOutOfSteps))
-	case total.Steps > lang.MaxCost:
-		c.ps.At(s, subject, fmt.Sprintf("the expression may take %d steps, at most %d are allowed: %s", total.Steps, lang.MaxCost, wayOutOfSteps))
-	case total.Bytes > lang.MaxBytes:
-		c.ps.At(s, subject, fmt.Sprintf("the expression may build texts and lists of %d bytes, at most %d are allowed: join fewer texts, or filter a list before making another of it",
-			total.Bytes, lang.MaxBytes))
+// EstimateSize implements checker.CostEstimator.
+func (factSizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
+	path := node.Path()
+	most := uint64(lang.MaxListSize)
+	switch kind := lang.Inside(node.Type()).Kind(); {
+	case kind != types.StringKind && kind != types.BytesKind:
+		if len(path) > 1 {
+			most = lang.MaxFieldList
+		}
+	case len(path) > 0 && strings.HasPrefix(path[len(path)-1], "@"): // an entry of a list
+		most = lang.MaxEntrySize
 	default:
-		return out
+		most = lang.MaxTextSize
 	}
-	return nil
+	return &checker.SizeEstimate{Max: most}
 }
 
-// affordableVariables reports variables that exhaust memory together.
-func (c *compiler) affordableVariables(programs []*closure.Program) {
-	total := int64(0)
-	for _, p := range programs {
-		if total = lang.SaturatingAdd(total, p.Estimate.Own.Bytes); total > lang.MaxKept {
-			c.ps.At(p.Estimate.At, p.Estimate.Subject, fmt.Sprintf("with it the variables may build texts and lists of %d bytes, at most %d are allowed, for they are kept: "+
-				"split the stage, or make lists where they are needed", total, lang.MaxKept))
-			return
+// EstimateCallCost implements checker.CostEstimator. CEL would charge comparisons for the length of the
+// values only, and not for all that is in them.
+func (f factSizes) EstimateCallCost(function, _ string, _ *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+	switch function {
+	case operators.Equals, operators.NotEquals, operators.In:
+		if f.mayBeDeep(args[0]) && f.mayBeDeep(args[1]) {
+			return &checker.CallEstimate{CostEstimate: checker.CostEstimate{Max: lang.MaxList / lang.StepBytes}}
 		}
 	}
+	return nil
 }
 
-func (g *grown) message() string {
-	if g.text {
-		return fmt.Sprintf("the text may get %d bytes long, at most %d are allowed, where a fact counts as %d: join fewer texts", g.extent.Length, lang.MaxText, lang.MaxTextSize)
+// mayBeDeep reports whether a value is a list or map that rules have made.
+func (f factSizes) mayBeDeep(node checker.AstNode) bool {
+	switch lang.Inside(node.Type()).Kind() {
+	case types.ListKind, types.MapKind, types.DynKind, types.AnyKind:
+		size, path := node.ComputedSize(), node.Path()
+		return (size == nil || size.Max > 0) && (len(path) == 0 || f.variables[path[0]] != nil)
 	}
-	return fmt.Sprintf("the list may hold %d bytes, with all that is in it, at most %d are allowed, where a list of facts counts as %d entries: "+
-		"join fewer lists, or filter them before", g.extent.Bytes, lang.MaxList, lang.MaxListSize)
+	return false
+}
+
+// steps is CEL's estimate of what an expression takes at most.
+func steps(env *cel.Env, ast *cel.Ast, sizes checker.CostEstimator) (int64, error) {
+	estimate, err := env.EstimateCost(ast, sizes)
+	if err != nil {
+		return 0, fmt.Errorf("estimating the cost: %w", err)
+	}
+	return int64(min(estimate.Max, math.MaxInt64)), nil
+}
+
+// tooCostly refuses validations whose worst case could hold up admission.
+func tooCostly(env *cel.Env, ast *cel.Ast, sizes checker.CostEstimator) error {
+	most, err := steps(env, ast, sizes)
+	if err == nil && most > lang.MaxCost {
+		err = fmt.Errorf("the expression may take %d steps, at most %d are allowed: %s", most, lang.MaxCost, wayOutOfSteps)
+	}
+	return err
+}
+
+// affordable estimates an expression of a stage or decision, which reads these names. It returns nil and
+// reports a worst case that could hold up a cycle or an admission.
+func (c *compiler) affordable(x *checkedExpression, reads []string, sc *scopeEnv, subject string) *closure.Estimate {
+	own, err := steps(sc.env, x.Ast, factSizes{sc.estimates})
+	if err != nil {
+		c.ps.At(x.at, subject, err.Error())
+		return nil
+	}
+	out := &closure.Estimate{At: x.at, Subject: subject, Own: own}
+	for _, name := range reads {
+		if v := sc.estimates[name]; v != nil {
+			out.Reads = append(out.Reads, v)
+			out.Reads = append(out.Reads, v.Reads...)
+		}
+	}
+	slices.SortFunc(out.Reads, func(a, b *closure.Estimate) int { return strings.Compare(a.Name, b.Name) })
+	out.Reads = slices.Compact(out.Reads)
+	total := out.Total()
+	switch {
+	case total <= lang.MaxCost:
+		return out
+	case own <= lang.MaxCost:
+		c.ps.At(x.at, subject, fmt.Sprintf("the expression may take %d steps with the variables that it reads (%s), at most %d are allowed: %s",
+			total, dearest(out), lang.MaxCost, wayOutOfSteps))
+	default:
+		c.ps.At(x.at, subject, fmt.Sprintf("the expression may take %d steps, at most %d are allowed: %s", own, lang.MaxCost, wayOutOfSteps))
+	}
+	return nil
 }
 
 // dearest names the variables that take at least a tenth of the steps.
 func dearest(e *closure.Estimate) string {
 	var names []string
 	for _, v := range e.Reads {
-		if v.Own.Steps*10 >= e.Total().Steps {
-			names = append(names, fmt.Sprintf("%s takes %d", v.Name, v.Own.Steps))
+		if v.Own >= e.Total()/10 {
+			names = append(names, fmt.Sprintf("%s takes %d", v.Name, v.Own))
 		}
 	}
 	if len(names) == 0 {
@@ -90,122 +129,95 @@ func dearest(e *closure.Estimate) string {
 	return strings.Join(names, ", ")
 }
 
-// together sums the cost of a point and finds its most expensive expression.
-type together struct {
-	closure.Cost
-	items    int64 // per scope
-	times    int64 // runs of the current stage
-	computed map[*closure.Estimate]bool
-	largest  *closure.Estimate
-	share    closure.Cost
+// worstCase is the estimate of rules that run together.
+type worstCase struct {
+	steps   int64
+	largest *closure.Estimate // the expression with the largest share
+	share   int64
 }
 
-func (t *together) begin(times int64) { t.times, t.computed = times, map[*closure.Estimate]bool{} }
+func (w *worstCase) include(o worstCase) {
+	w.steps = lang.SaturatingAdd(w.steps, o.steps)
+	if o.share > w.share || w.largest == nil {
+		w.largest, w.share = o.largest, o.share
+	}
+}
 
-// add adds expressions, and the variables that they read unless already computed.
-func (t *together) add(list ...*closure.Program) {
+// add adds expressions that run a number of times.
+func (w *worstCase) add(times int64, list ...*closure.Program) {
 	for _, p := range list {
-		if p == nil {
-			continue
-		}
-		share := p.Estimate.Own.Times(t.times)
-		for _, v := range p.Estimate.Reads {
-			if t.computed[v] {
-				continue
-			}
-			t.computed[v] = true
-			if v.Steady {
-				share = share.Plus(v.Own)
-			} else {
-				share = share.Plus(v.Own.Times(t.times))
-			}
-		}
-		t.Cost = t.Plus(share)
-		if t.largest == nil || share.Steps+share.Bytes > t.share.Steps+t.share.Bytes {
-			t.largest, t.share = p.Estimate, share
+		if p != nil {
+			total, _ := lang.MulDivFloor(times, p.Estimate.Total(), 1)
+			w.include(worstCase{total, p.Estimate, total})
 		}
 	}
 }
 
-// wrote drops variables that are recomputed after a write.
-func (t *together) wrote() {
-	for v := range t.computed {
-		if !v.Steady {
-			delete(t.computed, v)
-		}
-	}
-}
-
-func (t *together) set(set *engine.SetPlan) {
-	t.begin(1)
+// worstCaseOf is that of a rule set, where each scope has lang.MaxItems items.
+func worstCaseOf(set *engine.SetPlan) (out worstCase) {
 	for _, d := range set.Decisions {
-		t.add(d.When, d.Reason, d.Until)
+		out.add(1, d.When, d.Reason, d.Until)
 	}
 	for _, st := range set.Stages {
-		if st.Vars == nil {
-			continue // it has faults
-		}
-		t.begin(1)
+		times := int64(1)
 		if st.Scope >= 0 {
-			t.begin(t.items)
+			times = lang.MaxItems
 		}
-		t.add(st.When)
+		out.add(times, st.When)
 		for _, r := range st.Rules {
-			t.add(r.When)
+			out.add(times, r.When)
 			for _, w := range r.Writes {
-				t.add(w.Value)
-			}
-			if len(r.Writes) > 0 {
-				t.wrote()
+				out.add(times, w.Value)
 			}
 		}
 	}
-}
-
-// include adds the cost of a rule set.
-func (t *together) include(set *together) {
-	t.Cost = t.Plus(set.Cost)
-	if t.largest == nil || set.largest != nil && set.share.Steps+set.share.Bytes > t.share.Steps+t.share.Bytes {
-		t.largest, t.share = set.largest, set.share
-	}
-}
-
-// Cost is the worst case of one run of a point: steps, and bytes of texts and lists. Each scope has
-// the given number of items.
-func Cost(p *engine.Plan, point string, items int64) (steps, bytes int64) {
-	t := &together{items: items}
-	for _, set := range p.Parts().Points[point].Sets {
-		t.set(set)
-	}
-	return t.Steps, t.Bytes
-}
-
-// pointLimit bounds the cost of one run of a point.
-type pointLimit struct {
-	what string // a verb, with the amount
-	most int64
-	of   func(closure.Cost) int64
-}
-
-var pointLimits = []pointLimit{
-	{"take %d steps", lang.MaxPointSteps, func(c closure.Cost) int64 { return c.Steps }},
-	{"build texts and lists of %d bytes", lang.MaxPointBytes, func(c closure.Cost) int64 { return c.Bytes }},
-}
-
-// beyond returns the first limit that a cost exceeds; nil = none.
-func beyond(cost closure.Cost) *pointLimit {
-	for i, l := range pointLimits {
-		if l.of(cost) > l.most {
-			return &pointLimits[i]
-		}
-	}
-	return nil
+	return out
 }
 
 // affordableTogether reports a point whose rules take too long together.
-func (c *compiler) affordableTogether(point *registry.Point, t *together) {
-	if l := beyond(t.Cost); l != nil {
-		c.ps.At(t.largest.At, t.largest.Subject, fmt.Sprintf("the rules at %s may "+l.what+" in one run, for up to %d items, at most %d are allowed; this expression has the largest share, %d: %s",
-			point.Name, l.of(t.Cost), lang.MaxItems, l.most, l.of(t.share), wayOutOfSteps))
+func (c *compiler) affordableTogether(point *registry.Point, w *worstCase) {
+	if w.steps > lang.MaxPointSteps {
+		c.ps.At(w.largest.At, w.largest.Subject, fmt.Sprintf("the rules at %s may take %d steps in one run, for up to %d items, at most %d are allowed; this expression has the largest share, %d: %s",
+			point.Name, w.steps, lang.MaxItems, lang.MaxPointSteps, w.share, wayOutOfSteps))
 	}
+}
+
+// checkCost reports an enforced overlay with which a point costs too much, for objects that match
+// all other enforced overlays which one object may match together with it: such an object would get
+// no rules at all.
+func (b *Rulebook) checkCost(pipe *document.Pipeline, o *document.Overlay) {
+	if o.ModeOf() != document.ModeEnforce {
+		return
+	}
+	base, with := b.steps(pipe), b.steps(pipe, o)
+	for _, point := range slices.Sorted(maps.Keys(with)) {
+		if with[point] == base[point] {
+			continue
+		}
+		total, others := with[point], []*document.Overlay{}
+		for _, other := range b.overlays {
+			if other.ModeOf() != document.ModeEnforce || !other.AppliesTo(pipe) || !o.Match.Overlaps(&other.Match) {
+				continue
+			}
+			if theirs := b.steps(pipe, other)[point]; theirs != base[point] && theirs <= lang.MaxPointSteps {
+				total = lang.SaturatingAdd(total, max(0, theirs-base[point]))
+				others = append(others, other)
+			}
+		}
+		if total > lang.MaxPointSteps {
+			b.compiler.ps.At(o.Changes[0].Pos, o.Subject(), fmt.Sprintf("with %s %s, which one object may match too, the rules at %s may take %d steps in one run, for up to %d items, at most %d are allowed: %s, or match other objects",
+				document.KindOverlay, document.OverlayNames(others), point, total, lang.MaxItems, lang.MaxPointSteps, wayOutOfSteps))
+		}
+	}
+}
+
+// steps are those of the points of a pipeline with overlays, which is compiled.
+func (b *Rulebook) steps(pipe *document.Pipeline, overlays ...*document.Overlay) map[string]int64 {
+	out := map[string]int64{}
+	if plan := b.plans[planKey(pipe, overlays)]; plan != nil {
+		for name, at := range plan.Parts().Points {
+			out[name] = at.Steps
+		}
+	}
+	return out
 }

@@ -78,14 +78,6 @@ func noteFunctions(to map[string]bool, env *cel.Env) {
 	}
 }
 
-// spelt returns a rule set without calls of definitions.
-func (c *compiler) spelt(set *document.RuleSet, subject string) *document.RuleSet {
-	if len(c.called(set)) == 0 {
-		return set
-	}
-	return set.Rewritten(func(e source.Scalar) source.Scalar { return c.inlined.Spell(e, subject, c.ps) })
-}
-
 // called lists the definitions that a rule set calls in the current pipeline.
 func (c *compiler) called(set *document.RuleSet) []*document.Definition {
 	if c.pipeline == nil {

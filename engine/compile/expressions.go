@@ -16,6 +16,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/internal/inline"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
@@ -95,12 +96,12 @@ func (c *compiler) variables(list []document.Variable, sc *scopeEnv, subject str
 			c.ps.At(v.Name, at, fmt.Sprintf("the name %q is taken by an axis; choose another", v.Name.Value))
 			continue
 		}
-		ast, p := c.expression(v.Expression, sc, at)
+		x, p := c.expression(v.Expression, sc, at)
 		if p == nil {
 			continue
 		}
 		var options []cel.EnvOption
-		t := lang.TypeOf(ast.OutputType(), c.unitOf(ast, sc, v.Expression, at))
+		t := lang.TypeOf(x.OutputType(), c.unitOf(x, sc, at))
 		sc.declare(&options, v.Name.Value, t, false, closure.Slot{Kind: closure.VariableSlot, Index: len(out)})
 		p.Estimate.Name, sc.estimates[v.Name.Value] = v.Name.Value, p.Estimate
 		if c.extend(sc, options, v.Name, at) {
@@ -108,7 +109,6 @@ func (c *compiler) variables(list []document.Variable, sc *scopeEnv, subject str
 			out = append(out, p)
 		}
 	}
-	c.affordableVariables(out)
 	return out
 }
 
@@ -167,69 +167,60 @@ func (c *compiler) condition(s source.Scalar, sc *scopeEnv, subject string) *clo
 	if s.IsZero() {
 		return nil
 	}
-	ast, p := c.expression(s, sc, subject)
+	x, p := c.expression(s, sc, subject)
 	if p == nil {
 		return nil
 	}
-	if !ast.OutputType().IsExactType(cel.BoolType) {
-		c.ps.At(s, subject, fmt.Sprintf("the condition gives %s, it must give bool", ast.OutputType()))
+	if !x.OutputType().IsExactType(cel.BoolType) {
+		c.ps.At(s, subject, fmt.Sprintf("the condition gives %s, it must give bool", x.OutputType()))
 	}
-	c.unitOf(ast, sc, s, subject)
-	c.constantCondition(s, ast, subject)
+	c.unitOf(x, sc, subject)
+	c.constantCondition(s, x.Ast, subject)
 	return p
 }
 
 // expression compiles one expression; a nil program means that problems were recorded.
-func (c *compiler) expression(s source.Scalar, sc *scopeEnv, subject string) (*cel.Ast, *closure.Program) {
-	var cost *closure.Estimate
-	fair := func(ast *cel.Ast) bool {
-		if c.recordFields(s, sc.env, ast, subject) {
-			cost = c.affordable(s, ast, sc, subject)
-		}
-		return cost != nil
-	}
-	ast := c.checked(s, sc.env, sc, fair, subject)
-	if ast == nil {
+func (c *compiler) expression(s source.Scalar, sc *scopeEnv, subject string) (*checkedExpression, *closure.Program) {
+	x := c.checked(s, sc.env, sc, subject)
+	if x == nil || !c.recordFields(x, sc.env, subject) {
 		return nil, nil
 	}
-	planner := sc.planner // same functions, and each planning environment keeps a table of them
-	plan := sync.OnceValues(func() (cel.Program, error) {
-		return planner.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(closure.MaxIterations))
-	})
-	p := &closure.Program{Plan: plan, Ast: ast.NativeRep(), Pos: s.Pos, Estimate: cost}
+	p := &closure.Program{Ast: x.NativeRep(), Pos: s.Pos}
 	celast.PreOrderVisit(p.Ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() == celast.IdentKind && !slices.Contains(p.Reads, closure.IdentName(e)) {
 			p.Reads = append(p.Reads, closure.IdentName(e))
 		}
 	}))
-	return ast, p
+	if p.Estimate = c.affordable(x, p.Reads, sc, subject); p.Estimate == nil {
+		return nil, nil
+	}
+	planner := sc.planner // same functions, and each planning environment keeps a table of them
+	p.Plan = sync.OnceValues(func() (cel.Program, error) { return planner.Program(x.Ast, closure.RunLimits()...) })
+	return x, p
 }
 
 // compileSized compiles an expression over objects whose size limits the host knows. The result runs
 // once the expressions of the set are planned.
-func (c *compiler) compileSized(s source.Scalar, env *cel.Env, sizes checker.CostEstimator, set *sizedSet, subject string) (*cel.Ast, engine.ValidationCode) {
-	fair := func(ast *cel.Ast) bool {
-		err := tooCostly(env, ast, sizes)
-		if err != nil {
-			c.ps.At(s, subject, err.Error())
-		}
-		return err == nil
+func (c *compiler) compileSized(s source.Scalar, env *cel.Env, sizes checker.CostEstimator, set *sizedSet, subject string) (*checkedExpression, engine.ValidationCode) {
+	x := c.checked(s, env, nil, subject)
+	if x == nil {
+		return nil, nil
 	}
-	ast := c.checked(s, env, nil, fair, subject)
-	if ast == nil {
+	if err := tooCostly(env, x.Ast, sizes); err != nil {
+		c.ps.At(s, subject, err.Error())
 		return nil, nil
 	}
 	prg := new(cel.Program)
 	if set.env == nil {
 		set.env = env
 	}
-	set.asts, set.finish = append(set.asts, ast), append(set.finish, func(plan func(*cel.Ast) (cel.Program, error)) {
+	set.asts, set.finish = append(set.asts, x.Ast), append(set.finish, func(plan func(*cel.Ast) (cel.Program, error)) {
 		var err error
-		if *prg, err = plan(ast); err != nil {
+		if *prg, err = plan(x.Ast); err != nil {
 			c.ps.At(s, subject, err.Error())
 		}
 	})
-	return ast, func(vars cel.Activation) (v ref.Val, steps int64, err error) {
+	return x, func(vars cel.Activation) (v ref.Val, steps int64, err error) {
 		v, details, err := (*prg).Eval(vars)
 		if cost := details.ActualCost(); cost != nil {
 			steps = int64(*cost)
@@ -238,9 +229,30 @@ func (c *compiler) compileSized(s source.Scalar, env *cel.Env, sizes checker.Cos
 	}
 }
 
+// checkedExpression is a type-checked expression, in which calls of definitions and axes are replaced.
+type checkedExpression struct {
+	*cel.Ast
+	at   source.Scalar
+	tree *inline.Tree
+}
+
+// plain is the expression in plain CEL.
+func (x *checkedExpression) plain() (string, error) {
+	if !x.tree.Rewritten {
+		return x.at.Value, nil
+	}
+	return x.tree.Text()
+}
+
+// problem records a problem at a node.
+func (x *checkedExpression) problem(to *source.Collector, e celast.Expr, subject, message string) {
+	loc := x.NativeRep().SourceInfo().GetStartLocation(e.ID())
+	to.Inside(x.at, loc.Line(), loc.Column(), subject, message)
+}
+
 // checked parses and type-checks an expression; nil means that problems were recorded. sc tells what
-// unknown names could mean; nil = not known. fair reports excessive costs.
-func (c *compiler) checked(s source.Scalar, env *cel.Env, sc *scopeEnv, fair func(*cel.Ast) bool, subject string) *cel.Ast {
+// unknown names could mean; nil = not known.
+func (c *compiler) checked(s source.Scalar, env *cel.Env, sc *scopeEnv, subject string) *checkedExpression {
 	if strings.TrimSpace(s.Value) == "" {
 		c.ps.At(s, subject, "the expression is empty")
 		return nil
@@ -253,25 +265,28 @@ func (c *compiler) checked(s source.Scalar, env *cel.Env, sc *scopeEnv, fair fun
 		c.ps.At(s, subject, fmt.Sprintf("the expression has %d bytes; at most %d are read: split it with variables", len(s.Value), lang.MaxExpressionSize))
 		return nil
 	}
+	x := &checkedExpression{at: s}
 	ast, issues := env.Parse(s.Value)
 	if issues.Err() == nil {
-		if !c.alongAxes(s, ast, subject) {
+		before := len(c.ps.List)
+		x.tree = inline.NewTree(ast.NativeRep())
+		x.at = c.inlined.Expand(s, x.tree, env.Parse, subject, c.ps)
+		c.alongAxes(x.at, x.tree, subject)
+		if len(c.ps.List) > before {
 			return nil
 		}
 		ast, issues = env.Check(ast)
 	}
 	if issues != nil && issues.Err() != nil {
-		c.expressionFaults(s, env, sc, subject, issues.Errors())
+		c.expressionFaults(x.at, env, sc, subject, issues.Errors())
 		return nil
 	}
-	if !c.literals(s, ast, subject) {
+	x.Ast, x.tree.AST = ast, ast.NativeRep()
+	if !c.literals(x, subject) {
 		return nil
 	}
 	if c.used != nil {
 		c.used.visit(ast)
 	}
-	if !fair(ast) {
-		return nil
-	}
-	return ast
+	return x
 }

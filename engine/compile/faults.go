@@ -23,18 +23,22 @@ import (
 // first syntax error or reserved word, and that a variable or param with faults is not declared. sc is the scope; nil = not known.
 func (c *compiler) expressionFaults(s source.Scalar, env *cel.Env, sc *scopeEnv, subject string, faults []*cel.Error) {
 	for _, e := range faults {
+		expression := s.Value
+		if s.HasOrigin(e.Location.Line(), e.Location.Column()) {
+			expression = "" // the fault is in a definition
+		}
 		message, syntax := strings.CutPrefix(e.Message, "Syntax error: ")
 		if syntax {
-			message = c.syntaxHint(message, s.Value, e.Location)
+			message = c.syntaxHint(message, expression, e.Location)
 		} else {
 			message = strings.ReplaceAll(message, " (in container '')", "")
 			if m := undeclared.FindStringSubmatch(message); m != nil && (sc != nil && sc.missing[m[1]] || c.inlined.Faulty(m[1]) || m[1] == "params" && len(c.faultyParams) > 0) {
 				continue
 			}
-			if m := undefined.FindStringSubmatch(message); m != nil && c.faultyParams[m[1]] && paramBefore(s.Value, e.Location) {
+			if m := undefined.FindStringSubmatch(message); m != nil && c.faultyParams[m[1]] && paramBefore(expression, e.Location) {
 				continue
 			}
-			message = c.nameHint(message, s.Value, e.Location, env, sc)
+			message = c.nameHint(message, expression, e.Location, env, sc)
 		}
 		c.ps.Inside(s, e.Location.Line(), e.Location.Column(), subject, message)
 		if syntax || reserved.MatchString(e.Message) {
@@ -206,10 +210,9 @@ var conversions = map[string]*types.Type{
 
 // literals reports invalid amounts such as cpu('x') and conversions such as double('0x10'), which would only fail at run time, or
 // not at all in a branch that is not taken.
-func (c *compiler) literals(s source.Scalar, ast *cel.Ast, subject string) bool {
-	fine := true
-	native := ast.NativeRep()
-	celast.PreOrderVisit(native.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+func (c *compiler) literals(x *checkedExpression, subject string) bool {
+	before := len(c.ps.List)
+	celast.PreOrderVisit(x.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() != celast.CallKind {
 			return
 		}
@@ -228,10 +231,8 @@ func (c *compiler) literals(s source.Scalar, ast *cel.Ast, subject string) bool 
 			err = fmt.Errorf("%s(%q) fails, because the text is not a valid %s", name, string(text), to)
 		}
 		if err != nil {
-			fine = false
-			loc := native.SourceInfo().GetStartLocation(args[0].ID())
-			c.ps.Inside(s, loc.Line(), loc.Column(), subject, err.Error())
+			x.problem(c.ps, args[0], subject, err.Error())
 		}
 	}))
-	return fine
+	return len(c.ps.List) == before
 }

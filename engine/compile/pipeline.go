@@ -232,7 +232,7 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 	compiled := &engine.PointPlan{Point: point, LeftOut: !c.compiles(point.Name)}
 	plan.Points[point.Name] = compiled
 	h.Line("point", point.Name)
-	seen, total := map[string]bool{}, &together{}
+	seen, total := map[string]bool{}, &worstCase{}
 	chosen := newChoices(point, findings)
 	for _, placed := range at.Sets {
 		set := c.shared(placed.Set, placed.Base, placed.By)
@@ -261,7 +261,7 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 		h.Definitions(c.called(set))
 	}
 	chosen.done()
-	compiled.Cost = total.Cost
+	compiled.Steps = total.steps
 	c.affordableTogether(point, total)
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
-	"github.com/celvpa/celvpa/engine/source"
 )
 
 // CEL uses these for fields that it resolves at run time: 'field' in record, and all behind .?
@@ -34,25 +33,19 @@ func inRecords(schemas map[string]*lang.Schema) cel.EnvOption {
 
 // recordFields reports unknown fields in 'field' in record, and has() of optionals, which CEL
 // evaluates to an optional in a branch of a ternary.
-func (c *compiler) recordFields(s source.Scalar, env *cel.Env, checked *cel.Ast, subject string) bool {
-	fine := true
-	ast := checked.NativeRep()
-	problem := func(e celast.Expr, message string) {
-		fine = false
-		loc := ast.SourceInfo().GetStartLocation(e.ID())
-		c.ps.Inside(s, loc.Line(), loc.Column(), subject, message)
-	}
+func (c *compiler) recordFields(x *checkedExpression, env *cel.Env, subject string) bool {
+	before, ast := len(c.ps.List), x.NativeRep()
 	celast.PreOrderVisit(ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if field, record, ok := closure.FieldInRecord(ast, e); ok {
 			if message := misnamed(field, ast.GetType(record.ID()).TypeName(), env); message != "" {
-				problem(field, message)
+				x.problem(c.ps, field, subject, message)
 			}
 		}
 		if e.Kind() == celast.SelectKind && e.AsSelect().IsTestOnly() && lang.IsOptional(ast.GetType(e.AsSelect().Operand().ID())) {
-			problem(e, "has() does not look behind .?; write ….?"+e.AsSelect().FieldName()+".hasValue()")
+			x.problem(c.ps, e, subject, "has() does not look behind .?; write ….?"+e.AsSelect().FieldName()+".hasValue()")
 		}
 	}))
-	return fine
+	return len(c.ps.List) == before
 }
 
 // misnamed says why an expression names no field of a schema; empty when it does.

@@ -98,15 +98,15 @@ func (c *compiler) rule(r *document.Rule, sc *scopeEnv, subject string) *engine.
 		if !ok {
 			continue
 		}
-		ast, p := c.expression(set.Expression, sc, subject+", set "+set.Path.Value)
+		x, p := c.expression(set.Expression, sc, subject+", set "+set.Path.Value)
 		if p == nil {
 			continue
 		}
-		if got := ast.OutputType(); !w.Typ.CELType().IsExactType(got) {
-			c.ps.At(set.Expression, subject+", set "+set.Path.Value, fmt.Sprintf("the expression gives %s, the field holds %s", got, w.Typ)+c.amountHint(ast, w.Typ))
+		if got := x.OutputType(); !w.Typ.CELType().IsExactType(got) {
+			c.ps.At(set.Expression, subject+", set "+set.Path.Value, fmt.Sprintf("the expression gives %s, the field holds %s", got, w.Typ)+c.amountHint(x.Ast, w.Typ))
 			continue
 		}
-		c.unitFits(ast, sc, set.Expression, w.Typ, subject+", set "+set.Path.Value)
+		c.unitFits(x, sc, w.Typ, subject+", set "+set.Path.Value)
 		w.Value = p
 		out.Writes = append(out.Writes, w)
 	}
@@ -169,9 +169,9 @@ func (c *compiler) prose(s source.Scalar, sc *scopeEnv, subject, field string) *
 	if s.IsZero() {
 		return nil
 	}
-	ast, p := c.expression(s, sc, subject+", "+field)
-	if p != nil && !ast.OutputType().IsExactType(cel.StringType) {
-		c.ps.At(s, subject, fmt.Sprintf("%s gives %s, it must give string", field, ast.OutputType()))
+	x, p := c.expression(s, sc, subject+", "+field)
+	if p != nil && !x.OutputType().IsExactType(cel.StringType) {
+		c.ps.At(s, subject, fmt.Sprintf("%s gives %s, it must give string", field, x.OutputType()))
 	}
 	return p
 }

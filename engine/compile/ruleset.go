@@ -30,7 +30,7 @@ type setKey struct {
 type setResult struct {
 	plan     *engine.SetPlan
 	params   *lang.Record
-	cost     *together // for up to lang.MaxItems items
+	cost     worstCase
 	findings []*source.Problem
 }
 
@@ -51,9 +51,9 @@ func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params [
 	}
 	if result == nil {
 		c.findings = &source.Collector{}
-		result = &setResult{cost: &together{items: lang.MaxItems}}
+		result = &setResult{}
 		before := len(c.ps.List)
-		result.plan, result.params = c.set(point, set, params, result.cost)
+		result.plan, result.params = c.set(point, set, params, &result.cost)
 		result.findings = c.findings.List
 		if len(c.ps.List) == before && !c.trying { // faults are reported each time
 			c.compiled[key] = result
@@ -77,7 +77,7 @@ func (c *compiler) gatesOf(set *document.RuleSet, calls string) string {
 // set compiles a rule set; the plan is nil when its gate is off, after type-checking. At a point
 // that is left out it only binds parameters, which the digest needs. What overlays bring there is
 // still type-checked, and its cost counted: whoever accepts an overlay answers for all of it.
-func (c *compiler) set(point *registry.Point, set *document.RuleSet, params []setting, cost *together) (*engine.SetPlan, *lang.Record) {
+func (c *compiler) set(point *registry.Point, set *document.RuleSet, params []setting, cost *worstCase) (*engine.SetPlan, *lang.Record) {
 	subject := "RuleSet " + set.ID()
 	kind := map[registry.PointKind]int{registry.StagePoint: len(set.Stages), registry.DecisionPoint: len(set.Decisions), registry.ValidationPoint: len(set.Validations)}
 	if kind[point.Kind] == 0 {
@@ -102,7 +102,7 @@ func (c *compiler) set(point *registry.Point, set *document.RuleSet, params []se
 	if !on {
 		return nil, compiled.Params
 	}
-	cost.set(compiled)
+	*cost = worstCaseOf(compiled)
 	if !c.compiles(point.Name) { // only checked
 		compiled = &engine.SetPlan{RuleSet: set, Types: c.reg, Gates: c.gates, Params: compiled.Params}
 	}
@@ -112,10 +112,6 @@ func (c *compiler) set(point *registry.Point, set *document.RuleSet, params []se
 // expressions compiles the body of a rule set; ok is false when nothing of it is usable.
 func (c *compiler) expressions(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, params []setting, subject string) (ok bool) {
 	c.used = &usage{names: map[string]bool{}}
-	first := len(c.ps.List)
-	set = c.spelt(set, subject)
-	behind := len(c.ps.List)
-	defer func() { c.ps.DropReportedAt(first, behind) }() // a call that stays is also unknown to CEL
 	switch point.Kind {
 	case registry.ValidationPoint:
 		c.validations(point, set, compiled, params)

@@ -3,14 +3,12 @@ package compile
 import (
 	"fmt"
 
-	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
-	"github.com/celvpa/celvpa/engine/source"
 )
 
 // operatorUnits says how CEL's operators treat units.
@@ -25,31 +23,31 @@ var operatorUnits = map[string]closure.UnitRule{
 type unitChecker struct {
 	c        *compiler
 	sc       *scopeEnv
+	x        *checkedExpression
 	ast      *celast.AST
-	at       source.Scalar
 	subject  string
 	iterated map[string]string // iteration variables of comprehensions over plain lists
 }
 
-func (c *compiler) unitChecker(ast *cel.Ast, sc *scopeEnv, at source.Scalar, subject string) *unitChecker {
-	return &unitChecker{c: c, sc: sc, ast: ast.NativeRep(), at: at, subject: subject, iterated: map[string]string{}}
+func (c *compiler) unitChecker(x *checkedExpression, sc *scopeEnv, subject string) *unitChecker {
+	return &unitChecker{c: c, sc: sc, x: x, ast: x.NativeRep(), subject: subject, iterated: map[string]string{}}
 }
 
 // unitOf checks an expression and returns the unit of its result, empty for none.
-func (c *compiler) unitOf(ast *cel.Ast, sc *scopeEnv, at source.Scalar, subject string) string {
-	u := c.unitChecker(ast, sc, at, subject)
+func (c *compiler) unitOf(x *checkedExpression, sc *scopeEnv, subject string) string {
+	u := c.unitChecker(x, sc, subject)
 	return u.expr(u.ast.Expr())
 }
 
 // unitFits checks an expression whose result a field of a type is set to.
-func (c *compiler) unitFits(ast *cel.Ast, sc *scopeEnv, at source.Scalar, field lang.Type, subject string) {
-	u := c.unitChecker(ast, sc, at, subject)
+func (c *compiler) unitFits(x *checkedExpression, sc *scopeEnv, field lang.Type, subject string) {
+	u := c.unitChecker(x, sc, subject)
 	root := u.ast.Expr()
 	switch unit := u.expr(root); {
 	case unit == "":
 		u.bareNumbers(u.results(root), field.Unit())
 	case field.Unit() != "" && unit != field.Unit():
-		c.ps.At(at, subject, fmt.Sprintf("the expression gives %s, the field holds %s", lang.IntOf(unit), field))
+		c.ps.At(x.at, subject, fmt.Sprintf("the expression gives %s, the field holds %s", lang.IntOf(unit), field))
 	}
 }
 
@@ -200,9 +198,7 @@ func (u *unitChecker) bareNumbers(args []celast.Expr, unit string) {
 	for _, a := range args {
 		if n, ok := literalInt(a); ok && n != 0 {
 			measure := u.c.reg.Units()[unit]
-			loc := u.ast.SourceInfo().GetStartLocation(a.ID())
-			u.c.findings.Inside(u.at, loc.Line(), loc.Column(), u.subject,
-				fmt.Sprintf("%d counts %s here; write %s('%s')", n, measure.Doc, measure.Func, measure.Format(n)))
+			u.x.problem(u.c.findings, a, u.subject, fmt.Sprintf("%d counts %s here; write %s('%s')", n, measure.Doc, measure.Func, measure.Format(n)))
 		}
 	}
 }
@@ -267,8 +263,7 @@ func (u *unitChecker) comprehension(c celast.ComprehensionExpr) string {
 func (u *unitChecker) doc(unit string) string { return u.c.reg.Units()[unit].Doc }
 
 func (u *unitChecker) problem(e celast.Expr, message string) {
-	loc := u.ast.SourceInfo().GetStartLocation(e.ID())
-	u.c.ps.Inside(u.at, loc.Line(), loc.Column(), u.subject, message)
+	u.x.problem(u.c.ps, e, u.subject, message)
 }
 
 func (c *compiler) unitRule(name string) closure.UnitRule {

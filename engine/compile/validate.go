@@ -19,9 +19,10 @@ func (c *compiler) validations(point *registry.Point, set *document.RuleSet, com
 	fields := c.bindParams(set, compiled, params, subject)
 	sets := map[bool]*sizedSet{true: {}, false: {}} // by whether the schema enforces them
 	for _, along := range c.validationsAlong(set) {
-		v := along.Validation
+		v, plain := along.Validation, *along.Validation
 		c.axis = along.Axis
 		out := &along
+		out.Validation = &plain
 		for _, at := range v.Places() {
 			from := at
 			if from.IsZero() {
@@ -117,25 +118,32 @@ func (c *compiler) placed(point *registry.Point, v *document.Validation, at stri
 		c.ps.At(v.Name, subject, err.Error())
 		return nil
 	}
-	read := func(s source.Scalar, want *cel.Type, what string) (*cel.Ast, engine.ValidationCode) {
+	read := func(s source.Scalar, plain *source.Scalar, want *cel.Type, what string) (*checkedExpression, engine.ValidationCode) {
 		if s.IsZero() {
 			return nil, nil
 		}
-		ast, prg := c.compileSized(s, env, sizes, sized, subject+", "+what)
-		if prg != nil && !ast.OutputType().IsExactType(want) {
-			c.ps.At(s, subject+", "+what, fmt.Sprintf("the expression gives %s, it must give %s", ast.OutputType(), want))
+		x, prg := c.compileSized(s, env, sizes, sized, subject+", "+what)
+		if prg == nil {
+			return nil, nil
 		}
-		return ast, prg
+		if !x.OutputType().IsExactType(want) {
+			c.ps.At(s, subject+", "+what, fmt.Sprintf("the expression gives %s, it must give %s", x.OutputType(), want))
+		}
+		if plain.Value, err = x.plain(); err != nil {
+			c.ps.At(s, subject+", "+what, "calls of definitions and axes are only valid beside exists, all, exists_one, filter and map: "+err.Error())
+		}
+		return x, prg
 	}
-	condition := func(s source.Scalar, what string) *engine.Condition {
-		ast, prg := read(s, cel.BoolType, what)
+	condition := func(s source.Scalar, plain *source.Scalar, what string) *engine.Condition {
+		x, prg := read(s, plain, cel.BoolType, what)
 		if prg == nil {
 			return nil
 		}
-		return &engine.Condition{CEL: prg, Gated: noteReads(plan, ast)}
+		return &engine.Condition{CEL: prg, Gated: noteReads(plan, x.Ast)}
 	}
-	out.When, out.Expression = condition(v.When, "when"), condition(v.Expression, "expression")
-	_, out.Message = read(v.MessageExpression, cel.StringType, "messageExpression")
+	plain := plan.Validation
+	out.When, out.Expression = condition(v.When, &plain.When, "when"), condition(v.Expression, &plain.Expression, "expression")
+	_, out.Message = read(v.MessageExpression, &plain.MessageExpression, cel.StringType, "messageExpression")
 	if !v.FieldPath.IsZero() {
 		if out.FieldPath, err = point.Objects.FieldPath(at, v.FieldPath.Value); err != nil {
 			c.ps.At(v.FieldPath, subject+", fieldPath", err.Error())

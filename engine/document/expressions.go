@@ -2,7 +2,6 @@ package document
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/celvpa/celvpa/engine/source"
@@ -49,22 +48,6 @@ var (
 func (s *RuleSet) Mentions(text string) (found bool) {
 	s.eachExpression(func(e *source.Scalar) { found = found || strings.Contains(e.Value, text) })
 	return found
-}
-
-// Rewritten returns a copy of a rule set with other expressions.
-func (s *RuleSet) Rewritten(rewrite func(source.Scalar) source.Scalar) *RuleSet {
-	c := *s
-	c.Reads, c.Calls = nil, nil
-	c.Variables, c.Decisions, c.Validations, c.Stages = slices.Clone(c.Variables), slices.Clone(c.Decisions), slices.Clone(c.Validations), slices.Clone(c.Stages)
-	for i := range c.Stages {
-		st := &c.Stages[i]
-		st.Variables, st.Rules = slices.Clone(st.Variables), slices.Clone(st.Rules)
-		for j := range st.Rules {
-			st.Rules[j].Set = slices.Clone(st.Rules[j].Set)
-		}
-	}
-	c.eachExpression(func(e *source.Scalar) { *e = rewrite(*e) })
-	return &c
 }
 
 // Only returns a rule set with one entry, and of its rules one; -1 = all.

@@ -29,8 +29,7 @@ type Scalar struct {
 	style yaml.Style
 	lines []string // the whole file, shared by all its scalars
 
-	written string  // the value in the file, if Value is spliced
-	pieces  []Piece // of a spliced Value, in order; none = it is as written
+	origins []Origin // of parts that stand in place of calls
 }
 
 // IsZero reports whether the document has no such scalar.
@@ -42,13 +41,8 @@ func (s Scalar) Source() string { return strings.Join(s.lines, "\n") }
 // At maps a position in the scalar's value (line from 1, column from 0, as CEL reports them) to the
 // file. It walks value and source in parallel to follow quotes, escapes, folding and indentation.
 func (s Scalar) At(line, col int) Position {
-	if len(s.pieces) > 0 {
-		piece, offset := s.piece(line, col)
-		from := piece.From
-		if piece.Of == nil {
-			from += offset
-		}
-		return s.Written().AtOffset(from)
+	if o, ok := s.origin(line, col); ok {
+		return s.atOffset(o.Call)
 	}
 	if s.Pos.Line == 0 || s.Pos.Line > len(s.lines) {
 		return s.Pos

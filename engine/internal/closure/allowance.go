@@ -13,26 +13,16 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Static cost estimates assume facts of usual size. These limits bound a run whatever the facts
-// are: an expression that exceeds one fails, as a division by zero does.
-const (
-	// maxRunSteps bounds the steps of loops and comparisons that one rule set, or an overlay in it, takes
-	// in one run at a point.
-	maxRunSteps = lang.MaxRunSteps
-	// MaxRunBytes bounds the strings and lists that it builds.
-	MaxRunBytes = lang.MaxRunBytes
-	// MaxIterations bounds the iterations of one expression that CEL evaluates. An estimate charges
-	// several steps per iteration, so expressions over facts of usual size stay below it.
-	MaxIterations = maxRunSteps / 3
-)
+// Estimates assume facts of usual size. What follows bounds a run whatever the facts are: an expression
+// that exceeds a limit of package lang fails, as a division by zero does.
 
 // Failures of expressions that exceed a limit.
 var (
 	ErrListTooLarge = fmt.Errorf("the list would have more than %d bytes", lang.MaxList)
 	ErrTextTooLong  = fmt.Errorf("the text would have more than %d bytes", lang.MaxText)
 	errFactTooLarge = fmt.Errorf("a rule cannot store a text of more than %d bytes, nor a list of more than %d entries of usual size", lang.MaxTextSize, lang.MaxFieldList)
-	ErrTooManySteps = fmt.Errorf("the rules took more than %d steps in one run", maxRunSteps)
-	ErrTooManyBytes = fmt.Errorf("the rules built more than %d bytes of texts and lists in one run", MaxRunBytes)
+	ErrTooManySteps = fmt.Errorf("the rules took more than %d steps in one run", lang.MaxRunSteps)
+	ErrTooManyBytes = fmt.Errorf("the rules built more than %d bytes of texts and lists in one run", lang.MaxRunBytes)
 )
 
 // IsTooMuch reports whether an expression failed because a run would take too long, or too much memory.
@@ -43,8 +33,8 @@ func IsTooMuch(err error) bool {
 // spend charges steps to the run; it fails the expression and returns false above the limit.
 func (f *Frame) spend(steps int) bool {
 	f.Steps += int64(steps)
-	if f.Steps > maxRunSteps {
-		f.Steps = maxRunSteps + 1 // what is beyond is not done
+	if f.Steps > lang.MaxRunSteps {
+		f.Steps = lang.MaxRunSteps + 1 // what is beyond is not done
 		f.fail(ErrTooManySteps)
 		return false
 	}
@@ -55,9 +45,9 @@ func (f *Frame) spend(steps int) bool {
 // failure, as CEL has it.
 func (f *Frame) Check() {
 	switch {
-	case f.Steps > maxRunSteps:
+	case f.Steps > lang.MaxRunSteps:
 		f.fail(ErrTooManySteps)
-	case f.Bytes > MaxRunBytes:
+	case f.Bytes > lang.MaxRunBytes:
 		f.fail(ErrTooManyBytes)
 	}
 }
@@ -65,7 +55,7 @@ func (f *Frame) Check() {
 // build charges bytes to the run; it fails the expression and returns false above the limit.
 func (f *Frame) build(bytes int) bool {
 	f.Bytes += int64(bytes)
-	if f.Bytes > MaxRunBytes {
+	if f.Bytes > lang.MaxRunBytes {
 		f.fail(ErrTooManyBytes)
 		return false
 	}
@@ -101,7 +91,16 @@ func bounded(v ref.Val) error {
 	return nil
 }
 
-// stopped is a cancelled context. CEL checks it only every MaxIterations iterations, which makes it
+// maxIterations bounds the iterations of one expression that CEL evaluates. An estimate charges several
+// steps per iteration, so expressions over facts of usual size stay below it.
+const maxIterations = lang.MaxRunSteps / 3
+
+// RunLimits are the options of CEL programs with the same limits.
+func RunLimits() []cel.ProgramOption {
+	return []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(maxIterations)}
+}
+
+// stopped is a cancelled context. CEL checks it only every maxIterations iterations, which makes it
 // an iteration limit without a clock.
 var stopped = func() context.Context {
 	ctx, stop := context.WithCancel(context.Background())
@@ -114,7 +113,7 @@ func (f *Frame) evaluate(p cel.Program) (ref.Val, error) {
 	v, _, err := p.ContextEval(stopped, f)
 	switch {
 	case errors.As(err, &interpreter.InterruptError{}):
-		f.Steps = maxRunSteps + 1
+		f.Steps = lang.MaxRunSteps + 1
 		return nil, ErrTooManySteps
 	case err != nil:
 		return nil, err

@@ -159,7 +159,7 @@ func boxing[T any](c Code[T]) BoxedCode {
 }
 
 // Storing returns code that stores the node's value in a cell, meaningless after a failure.
-func Storing(n node, t lang.Type) func(*Frame, *lang.Cell) {
+func Storing(n node) func(*Frame, *lang.Cell) {
 	if c, ok := n.Run.(Code[*lang.Record]); ok {
 		return func(f *Frame, to *lang.Cell) {
 			if r := c(f); r != nil {
@@ -168,7 +168,7 @@ func Storing(n node, t lang.Type) func(*Frame, *lang.Cell) {
 			}
 		}
 	}
-	if v := n.value; n.Known && fits(boxAny(v), t) {
+	if v := n.value; n.Known && fits(boxAny(v)) {
 		v := lang.CellOf(boxAny(v))
 		return func(_ *Frame, to *lang.Cell) { *to = v }
 	}
@@ -183,23 +183,22 @@ func Storing(n node, t lang.Type) func(*Frame, *lang.Cell) {
 	c := Boxed(n)
 	return func(f *Frame, to *lang.Cell) {
 		v := c(f)
-		if f.Err == nil && !fits(v, t) {
+		if f.Err == nil && !fits(v) {
 			f.fail(errFactTooLarge)
 		}
 		*to = lang.CellOf(v)
 	}
 }
 
-// fits reports whether a value is within the assumed size of fields of a type.
-func fits(v ref.Val, t lang.Type) bool {
+// fits reports whether a value is within the assumed size of fields.
+func fits(v ref.Val) bool {
 	switch v := v.(type) {
 	case types.String:
 		return len(v) <= lang.MaxTextSize
 	case types.Bytes:
 		return len(v) <= lang.MaxTextSize
 	case traits.Lister, traits.Mapper:
-		most := lang.FieldExtent(t.CELType()).Bytes
-		return lang.Weigh(v, most) <= most
+		return lang.Weigh(v, lang.MaxStoredList) <= lang.MaxStoredList
 	}
 	return true
 }

@@ -22,10 +22,15 @@ const (
 	OtherMacro macro = iota
 	ExistsMacro
 	AllMacro
-	existsOneMacro
+	ExistsOneMacro
 	FilterMacro
 	MapMacro
 )
+
+// String is the macro's name; empty for OtherMacro.
+func (m macro) String() string {
+	return [...]string{"", "exists", "all", "exists_one", "filter", "map"}[m]
+}
 
 // WrittenAs returns a comprehension's macro, with its condition and its value; each may be nil.
 func WrittenAs(c celast.ComprehensionExpr) (m macro, when, value celast.Expr) {
@@ -51,7 +56,7 @@ func WrittenAs(c celast.ComprehensionExpr) (m macro, when, value celast.Expr) {
 	added := step.AsCall().Args()[1]
 	switch {
 	case c.AccuInit().Kind() == celast.LiteralKind && when != nil && isNumber(c.AccuInit(), 0) && isNumber(added, 1):
-		return existsOneMacro, when, nil
+		return ExistsOneMacro, when, nil
 	case !accumulator(c.Result()) || !isEmptyList(c.AccuInit()) || added.Kind() != celast.ListKind || added.AsList().Size() != 1 || len(added.AsList().OptionalIndices()) > 0:
 		return OtherMacro, nil, nil
 	}
@@ -113,7 +118,7 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 	switch macro {
 	case ExistsMacro, AllMacro:
 		return dynamic(l.decided(holds, macro == ExistsMacro)), true
-	case existsOneMacro:
+	case ExistsOneMacro:
 		return dynamic(l.one(holds)), true
 	case FilterMacro:
 		return dynamic(l.mapped(Boxed(variable), holds)), true

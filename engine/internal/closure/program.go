@@ -45,44 +45,26 @@ type Variables struct {
 	Programs []*Program
 }
 
-// Estimate is the static estimate of an expression.
+// Estimate is the static estimate of an expression, in steps.
 type Estimate struct {
 	At      source.Scalar
 	Subject string
-	Name    string       // the variable it defines; empty = none
-	Extent  *lang.Extent // of the result
-	Own     Cost         // excluding variables
+	Name    string // the variable it defines; empty = none
+	Own     int64  // excluding variables
 	Reads   []*Estimate
-	Steady  bool // the result depends neither on the item nor on what rules write
 }
 
 // Total is the cost including all variables that the expression reads; each is evaluated once.
-func (e *Estimate) Total() Cost {
+func (e *Estimate) Total() int64 {
 	out := e.Own
 	for _, v := range e.Reads {
-		out = out.Plus(v.Own)
+		out = lang.SaturatingAdd(out, v.Own)
 	}
 	return out
 }
 
-// Cost is an upper bound for an evaluation.
+// Cost is what a run has taken.
 type Cost struct {
 	Steps int64
-	Bytes int64 // of the strings and lists it builds
+	Bytes int64 // of the strings and lists that it built
 }
-
-// Plus adds two costs, saturating.
-func (c Cost) Plus(o Cost) Cost {
-	return Cost{lang.SaturatingAdd(c.Steps, o.Steps), lang.SaturatingAdd(c.Bytes, o.Bytes)}
-}
-
-// Times multiplies a cost, saturating.
-func (c Cost) Times(n int64) Cost {
-	return Cost{lang.SaturatingTimes(n, c.Steps, 0), lang.SaturatingTimes(n, c.Bytes, 0)}
-}
-
-// Or is the larger of two costs.
-func (c Cost) Or(o Cost) Cost { return Cost{max(c.Steps, o.Steps), max(c.Bytes, o.Bytes)} }
-
-// Going is the cost of iterating over that many bytes of a value.
-func Going(bytes int64) Cost { return Cost{Steps: bytes / lang.StepBytes} }

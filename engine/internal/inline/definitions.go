@@ -1,6 +1,6 @@
-// Package inline spells out calls of definitions: the expression of a definition stands in place of
-// each call, with the arguments in place of their names. It works on text, so that compiled rules, CRDs
-// and admission policies hold the same expression. Types, units and costs are checked on the result.
+// Package inline puts the expression of a definition in place of each call, with the arguments in place
+// of their names. It edits syntax trees before CEL checks them, so that types, units and costs are checked
+// on the result. It compiles nothing.
 package inline
 
 import (
@@ -9,8 +9,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/ext"
 
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -33,21 +36,15 @@ type Definitions struct {
 	byName  map[string]*definition
 }
 
-// definition is ready to stand in place of its calls.
+// definition is one that calls may be replaced by.
 type definition struct {
 	*document.Definition
-	subject string // names it and the pipeline that declares it
-	body    text   // calls of other definitions are spelt out
-	binding int
-	places  []place         // of its arguments in the body, in order
-	loops   map[string]bool // variables of comprehensions in the body
+	subject string          // names it and the pipeline that declares it
+	loops   map[string]bool // variables of comprehensions in its expression
 	faulty  bool            // reported already
 }
 
-// place is where the argument of an index stands.
-type place struct{ start, arg int }
-
-// New checks the definitions of a pipeline and spells them out. Faults go to ps.
+// New checks the definitions of a pipeline. Faults go to ps.
 func New(p *document.Pipeline, names Names, ps *source.Collector) *Definitions {
 	d := &Definitions{subject: p.Subject(), byName: map[string]*definition{}}
 	for i := range p.Definitions {
@@ -82,37 +79,34 @@ func (d *Definitions) name(f *definition, names Names, ps *source.Collector) {
 	}
 }
 
-// prepare spells out the body, and reports what it must not read or call.
+// prepare reports what the expression of a definition must not read or call.
 func (d *Definitions) prepare(f *definition, p *document.Pipeline, names Names, ps *source.Collector) {
-	subject, before := f.subject, len(ps.List)
+	before := len(ps.List)
 	if n := len(f.Expression.Value); n > lang.MaxExpressionSize {
-		ps.At(f.Expression, subject, fmt.Sprintf("the expression has %d bytes; at most %d are read: split it", n, lang.MaxExpressionSize))
+		ps.At(f.Expression, f.subject, fmt.Sprintf("the expression has %d bytes; at most %d are read: split it", n, lang.MaxExpressionSize))
 		return
 	}
-	written := d.Spell(f.Expression, subject, ps)
-	ast, issues := parse(written.Value)
+	parsed, issues := macros().Parse(f.Expression.Value)
 	if issues.Err() != nil {
 		e := issues.Errors()[0]
 		message, _, _ := strings.Cut(e.Message, " expecting {")
-		ps.Inside(written, e.Location.Line(), e.Location.Column(), subject, strings.Replace(message, "Syntax", "syntax", 1))
+		ps.Inside(f.Expression, e.Location.Line(), e.Location.Column(), f.subject, strings.Replace(message, "Syntax", "syntax", 1))
+		return
 	}
+	ast := parsed.NativeRep()
+	expanded := d.Expand(f.Expression, NewTree(ast), macros().Parse, f.subject, ps)
 	if len(ps.List) > before {
 		return
 	}
-	f.body = bodyOf(f, written)
-	f.binding = bindingOf(ast.Expr(), f.body.runes)
-	if ast.Expr().Kind() == celast.IdentKind {
-		f.binding = bindsConditional // as loosely as any argument
-	}
 	problem := func(e celast.Expr, format string, args ...any) {
 		loc := ast.SourceInfo().GetStartLocation(e.ID())
-		ps.Inside(written, loc.Line(), loc.Column(), subject, fmt.Sprintf(format, args...))
+		ps.Inside(expanded, loc.Line(), loc.Column(), f.subject, fmt.Sprintf(format, args...))
 	}
 	d.calls(f, ast, p, names, problem)
-	f.reads(ast, names, problem)
-	for i, arg := range f.Args {
-		if len(ps.List) == before && !slices.ContainsFunc(f.places, func(p place) bool { return p.arg == i }) {
-			ps.At(arg, subject, fmt.Sprintf("argument %s is never read; take it out", arg.Value))
+	read := f.reads(ast, names, problem)
+	for _, arg := range f.Args {
+		if len(ps.List) == before && !read[arg.Value] {
+			ps.At(arg, f.subject, fmt.Sprintf("argument %s is never read; take it out", arg.Value))
 		}
 	}
 }
@@ -145,29 +139,25 @@ func (d *Definitions) calls(f *definition, ast *celast.AST, p *document.Pipeline
 	}))
 }
 
-// reads notes where arguments stand, and reports other names.
-func (f *definition) reads(ast *celast.AST, names Names, problem problemAt) {
-	args := source.Values(f.Args)
+// reads returns the arguments that are read, and reports other names.
+func (f *definition) reads(ast *celast.AST, names Names, problem problemAt) map[string]bool {
+	args, read := source.Values(f.Args), map[string]bool{}
 	for _, ident := range freeNames(ast.Expr(), names) {
-		name := ident.AsIdent()
-		at, found := ast.SourceInfo().GetOffsetRange(ident.ID())
-		i := slices.Index(args, name)
-		switch {
-		case i >= 0 && found:
-			f.places = append(f.places, place{int(at.Start), i})
+		switch name := ident.AsIdent(); {
+		case slices.Contains(args, name):
+			read[name] = true
 		case !names.Constants[name] && !names.Partly: // it may be the namespace of a function
 			problem(ident, "%s reads only its arguments, params and gates, so not %s; add an argument for it", f.Signature(), name)
 		}
 	}
-	slices.SortFunc(f.places, func(a, b place) int { return a.start - b.start })
-	f.places = slices.Compact(f.places) // macros copy
+	return read
 }
 
 // unknown explains a function that a definition calls.
 func (d *Definitions) unknown(f *definition, p *document.Pipeline, name string, names Names) string {
 	switch {
 	case name == f.Name.Value:
-		return f.Name.Value + " calls itself; a definition is spelt out, so it cannot"
+		return f.Name.Value + " calls itself; its expression stands in place of each call, so it cannot"
 	case slices.ContainsFunc(p.Definitions, func(other document.Definition) bool { return other.Name.Value == name }):
 		return fmt.Sprintf("%s is declared below; put it above %s", name, f.Name.Value)
 	}
@@ -202,27 +192,86 @@ func (d *Definitions) Signature(name string) string {
 	return d.byName[name].Signature()
 }
 
-// Faulty reports whether a definition has faults, so that its calls are not spelt out.
+// Faulty reports whether a definition has faults, so that its calls stay.
 func (d *Definitions) Faulty(name string) bool { return d.byName[name] != nil && d.byName[name].faulty }
 
 var identifier = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
 
-// bodyOf is the spelt-out expression of a definition: all of it comes from definitions.
-func bodyOf(f *definition, spelt source.Scalar) text {
-	t := textOf(spelt)
-	for i := range t.pieces {
-		if p := &t.pieces[i]; p.Of == nil {
-			p.Of, p.OfAt, p.Name = &f.Expression, p.From, "definition "+f.Name.Value
-		}
+// macros parses with the macros of all environments.
+var macros = sync.OnceValue(func() *cel.Env {
+	env, err := cel.NewEnv(cel.OptionalTypes(), ext.TwoVarComprehensions())
+	if err != nil {
+		panic(fmt.Sprintf("building the parser of definitions: %v", err)) // it has no inputs
 	}
-	return t
+	return env
+})
+
+// loopVariables are those of a comprehension.
+func loopVariables(loop celast.ComprehensionExpr) []string {
+	names := []string{loop.IterVar(), loop.AccuVar()}
+	if loop.HasIterVar2() {
+		names = append(names, loop.IterVar2())
+	}
+	return names
 }
 
-func textOf(s source.Scalar) text {
-	t := text{runes: []rune(s.Value), pieces: slices.Clone(s.Pieces())}
-	t.commented = hasComment(t.runes)
-	if len(t.pieces) == 0 {
-		t.pieces = []source.Piece{{}}
+// calledInNamespace reports calls such as sets.contains(…), whose target is no value.
+func calledInNamespace(e celast.Expr, names Names) bool {
+	if e.Kind() != celast.CallKind || !e.AsCall().IsMemberFunction() || e.AsCall().Target().Kind() != celast.IdentKind {
+		return false
 	}
-	return t
+	call := e.AsCall()
+	return names.Functions[call.Target().AsIdent()+"."+call.FunctionName()]
+}
+
+// freeNames lists the names that an expression reads from outside.
+func freeNames(e celast.Expr, names Names) (out []celast.Expr) {
+	bound := map[string]int{}
+	var visit func(celast.Expr)
+	visit = func(e celast.Expr) {
+		switch e.Kind() {
+		case celast.IdentKind:
+			if bound[e.AsIdent()] == 0 {
+				out = append(out, e)
+			}
+		case celast.CallKind:
+			if e.AsCall().IsMemberFunction() && !calledInNamespace(e, names) {
+				visit(e.AsCall().Target())
+			}
+			for _, arg := range e.AsCall().Args() {
+				visit(arg)
+			}
+		case celast.SelectKind:
+			visit(e.AsSelect().Operand())
+		case celast.ListKind:
+			for _, one := range e.AsList().Elements() {
+				visit(one)
+			}
+		case celast.MapKind:
+			for _, entry := range e.AsMap().Entries() {
+				visit(entry.AsMapEntry().Key())
+				visit(entry.AsMapEntry().Value())
+			}
+		case celast.StructKind:
+			for _, field := range e.AsStruct().Fields() {
+				visit(field.AsStructField().Value())
+			}
+		case celast.ComprehensionKind:
+			loop := e.AsComprehension()
+			visit(loop.IterRange())
+			visit(loop.AccuInit())
+			inside := loopVariables(loop)
+			for _, name := range inside {
+				bound[name]++
+			}
+			visit(loop.LoopCondition())
+			visit(loop.LoopStep())
+			visit(loop.Result())
+			for _, name := range inside {
+				bound[name]--
+			}
+		}
+	}
+	visit(e)
+	return out
 }
