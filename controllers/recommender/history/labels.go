@@ -33,13 +33,13 @@ func (l *load) labels(ctx context.Context, into pods, now time.Time) (complete b
 		query: func(_, at time.Time) query { return query{text, promapi.Range{End: at}} },
 		take:  func(value prommodel.Value, _, _ time.Time) error { return l.takeLabels(into, value) },
 	}
-	if span := rangeOf(expr); span != nil {
-		length := *span.length
+	if part := rangeOf(expr); part != nil {
+		length := *part
 		r.step = min(labelsStep, length)
 		r.from = now.Add(-(length - 1).Truncate(r.step))
 		r.query = func(from, to time.Time) query {
-			*span.length = min(to.Sub(from)+r.step, length)
-			return query{span.String(), promapi.Range{End: to}}
+			*part = min(to.Sub(from)+r.step, length)
+			return query{expr.String(), promapi.Range{End: to}}
 		}
 	}
 	err = r.run(ctx)
@@ -67,42 +67,33 @@ func (l *load) takeLabels(into pods, value prommodel.Value) error {
 	return nil
 }
 
-// ranged is an expression with a range that can be read in parts.
-type ranged struct {
-	parser.Expr
-	length *time.Duration // in the expression
-}
-
-// rangeOf is the expression if it is a range, of a selector or of a subquery, whose samples are those
-// of its parts; nil if not.
-func rangeOf(expr parser.Expr) *ranged {
-	switch e := expr.(type) {
-	case *parser.ParenExpr:
-		return rangeOf(e.Expr)
-	case *parser.MatrixSelector:
-		if of, ok := e.VectorSelector.(*parser.VectorSelector); ok && e.RangeExpr == nil && of.Timestamp == nil && of.StartOrEnd == 0 {
-			return &ranged{e, &e.Range}
-		}
-	case *parser.SubqueryExpr:
-		if e.RangeExpr == nil && e.Timestamp == nil && !hasOwnTime(e) {
-			return &ranged{e, &e.Range}
-		}
-	}
-	return nil
-}
-
-// hasOwnTime: a part of the expression is of the time at which the query is asked.
-func hasOwnTime(expr parser.Expr) (found bool) {
+// rangeOf is the length in an expression that is a range, of a selector or of a subquery, and whose
+// samples are those of its parts; nil if it is not.
+func rangeOf(expr parser.Expr) *time.Duration {
+	fixed := false // a part of it is of a time of its own
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		switch n := node.(type) {
 		case *parser.VectorSelector:
-			found = found || n.StartOrEnd != 0
+			fixed = fixed || n.Timestamp != nil || n.StartOrEnd != 0
 		case *parser.SubqueryExpr:
-			found = found || n.StartOrEnd != 0
+			fixed = fixed || n.Timestamp != nil || n.StartOrEnd != 0
 		}
 		return nil
 	})
-	return found
+	for inner, ok := expr.(*parser.ParenExpr); ok; inner, ok = expr.(*parser.ParenExpr) {
+		expr = inner.Expr
+	}
+	switch e := expr.(type) {
+	case *parser.MatrixSelector:
+		if !fixed && e.RangeExpr == nil {
+			return &e.Range
+		}
+	case *parser.SubqueryExpr:
+		if !fixed && e.RangeExpr == nil {
+			return &e.Range
+		}
+	}
+	return nil
 }
 
 // podLabels takes the labels of one series, if it is the pod's newest. Of several that end together
