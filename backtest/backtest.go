@@ -1,3 +1,11 @@
+// Package backtest replays recorded usage through celvpa: what would a policy have done to this
+// cluster? The recommender, the updater and the admission controller decide as they do in a
+// cluster, by a virtual clock, and see nothing of the future. Several policies run beside each
+// other, and beside baselines, on the same history.
+//
+// Package history holds the usage. Results are plain structs; scripts depend on their JSON names.
+// Flags and output belong in cmd/celvpa. No policy lives here: rules decide, and this package
+// carries out and measures.
 package backtest
 
 import (
@@ -30,8 +38,6 @@ type Candidate struct {
 	Unpinned  bool // pipelines that VPAs pin are ignored
 	Params    map[string]string
 	Enforces  []string
-
-	perfect perfection
 }
 
 // Options configure a backtest.
@@ -44,8 +50,6 @@ type Options struct {
 	// Recommended, if set, receives each recommendation that a candidate writes; it must not change
 	// the VPA. Calls come from several goroutines.
 	Recommended func(policy string, at time.Time, v *vpav1.VerticalPodAutoscaler)
-
-	thorough bool // for tests: nothing is taken over from one cycle to the next
 }
 
 // These suit a backtest, which makes a lot of garbage and keeps little but the packed history.
@@ -80,12 +84,12 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 	if len(staged.Workloads) == 0 {
 		return nil, cluster.Notes(), faults.Join(unusable, errors.New("no usage belongs to a workload of the manifests: nothing was replayed; name the workloads with -f"))
 	}
-	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans), interval: int64(o.Interval), points: o.Points, thorough: o.thorough, listen: o.Recommended}}
+	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans), interval: int64(o.Interval), points: o.Points, listen: o.Recommended}}
 	b.window(spans)
 	if err := b.checkWindow(spans); err != nil {
 		return nil, cluster.Notes(), faults.Join(unusable, err)
 	}
-	b.candidates = append([]Candidate{{Name: Manifest}, {Name: Hindsight, perfect: hindsight}}, candidates...)
+	b.candidates = append([]Candidate{{Name: Manifest}, {Name: Hindsight}}, candidates...)
 	b.guard()
 	b.plan()
 	if o.Watch != nil {

@@ -83,7 +83,7 @@ func (r *replay) recommendFor(v *liveVPA, now time.Time) {
 		r.note("%s: %v; its values are left as they were", v, one)
 	}
 	before := v.Object.Status.Recommendation
-	if !changed || same(before, next) {
+	if !changed || equality.Semantic.DeepEqual(before, next) {
 		return
 	}
 	v.version++
@@ -103,33 +103,6 @@ func (r *replay) recommendFor(v *liveVPA, now time.Time) {
 	for i := range next.ContainerRecommendations {
 		r.recommended(v, &next.ContainerRecommendations[i], before, now)
 	}
-}
-
-// same reports whether two recommendations are equal. It is called in each cycle with samples.
-func same(a, b *vpav1.RecommendedPodResources) bool {
-	if a == nil || len(a.ContainerRecommendations) != len(b.ContainerRecommendations) || !equality.Semantic.DeepEqual(a.PodRecommendation, b.PodRecommendation) {
-		return false
-	}
-	for i := range a.ContainerRecommendations {
-		x, y := &a.ContainerRecommendations[i], &b.ContainerRecommendations[i]
-		if x.ContainerName != y.ContainerName || !sameList(x.Target, y.Target) || !sameList(x.LowerBound, y.LowerBound) ||
-			!sameList(x.UpperBound, y.UpperBound) || !sameList(x.UncappedTarget, y.UncappedTarget) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameList(a, b corev1.ResourceList) bool {
-	if len(a) != len(b) || (a == nil) != (b == nil) {
-		return false
-	}
-	for name, x := range a {
-		if y, there := b[name]; !there || x.Cmp(y) != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // recommended records what is recommended for the containers of one name.
@@ -153,7 +126,7 @@ func (r *replay) recommended(v *liveVPA, c *vpav1.RecommendedContainerResources,
 		}
 		recorder.recommend(c)
 		was := targetIn(before, c.ContainerName)
-		if sameList(was, c.Target) {
+		if equality.Semantic.DeepEqual(was, c.Target) {
 			continue
 		}
 		if explained == nil {

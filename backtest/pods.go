@@ -45,8 +45,8 @@ func (r *replay) end(slot int) {
 		p.containers[i].recorder.event(Event{At: clock(at), Type: Ended, Pod: p.pod.Name})
 		p.containers[i].recorder.end(slot)
 	}
-	p.pod, p.looked, p.changer = nil, nil, nil
-	r.changed, r.looked = true, false
+	p.pod, p.changer = nil, nil
+	r.changed = true
 }
 
 // replace puts another pod into a slot, as the controller of an evicted one does.
@@ -65,12 +65,12 @@ func (r *replay) place(slot int, from *corev1.Pod, name string, at int64) {
 	p := &r.pods[slot]
 	pod := from.DeepCopy()
 	pod.Name = name
-	if r.policy.perfect == nil {
+	if r.policy.Name != Hindsight {
 		poddefaults.BeforeWebhooks(pod, r.LimitRanges[pod.Namespace])
 		pod = r.admit(pod)
 		poddefaults.Running(pod)
 	} else {
-		r.policy.perfect(r.in, slot, pod)
+		r.in.hindsight(slot, pod)
 	}
 	r.made++
 	start := stamp(at)
@@ -83,12 +83,12 @@ func (r *replay) place(slot int, from *corev1.Pod, name string, at int64) {
 			Name: pod.Spec.Containers[i].Name, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}},
 		})
 	}
-	p.pod, p.name, p.born, p.looked, p.oomed = pod, name, p.born+1, nil, false
+	p.pod, p.name, p.born = pod, name, p.born+1
 	for i := range p.containers {
 		c := &p.containers[i]
 		c.started, c.index = at, indexOf(pod, c.name)
 	}
-	r.changed, r.looked = true, false
+	r.changed = true
 	if r.state != nil {
 		r.assign(p)
 	}
@@ -101,6 +101,48 @@ func indexOf(pod *corev1.Pod, container string) int {
 		}
 	}
 	return -1 // a slot has no containers that its pods lack
+}
+
+// hindsight gives each container the most that any container of its name in the workload will want,
+// and no limits: the least constant requests that usage never exceeds.
+func (s *shard) hindsight(slot int, pod *corev1.Pod) {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		peak, known := s.peak(s.slots[slot].workload, c.Name)
+		if !known {
+			continue
+		}
+		c.Resources.Limits = nil
+		c.Resources.Requests = corev1.ResourceList{
+			corev1.ResourceCPU: facts.CPUQuantity(peak[cpu]), corev1.ResourceMemory: facts.MemoryQuantity(peak[memory]),
+		}
+	}
+}
+
+// peak is the most that containers of a name want.
+func (s *shard) peak(workload int, container string) (out [resourceKinds]int64, known bool) {
+	for i := range s.slots {
+		if s.slots[i].workload != workload {
+			continue
+		}
+		for j := range s.slots[i].containers {
+			d := &s.slots[i].containers[j]
+			if d.name != container {
+				continue
+			}
+			known = true
+			for _, p := range d.cpu {
+				out[cpu] = max(out[cpu], p.Amount)
+			}
+			for _, p := range d.memory {
+				out[memory] = max(out[memory], p.Amount)
+			}
+			for _, p := range d.ooms {
+				out[memory] = max(out[memory], p.Amount+1)
+			}
+		}
+	}
+	return out, known
 }
 
 // admit is the webhook.
@@ -182,14 +224,14 @@ func (r *replay) oom(slot int, c *liveContainer, at, wanted int64) {
 		Pod: model.PodID{Namespace: p.pod.Namespace, Name: p.pod.Name}, Container: c.name,
 		Memory: requestOf(p.pod, c.index, memory), At: clock(at),
 	})
-	pod := p.pod.DeepCopy() // assessments may still hold the other one
+	pod := p.pod.DeepCopy() // a patch may share parts with the other one
 	status := &pod.Status.ContainerStatuses[c.index]
 	status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
 		Reason: facts.ReasonOOMKilled, ExitCode: 137, StartedAt: stamp(c.started), FinishedAt: stamp(at),
 	}
 	status.State.Running = &corev1.ContainerStateRunning{StartedAt: stamp(at)}
 	status.RestartCount++
-	p.pod, p.looked, p.oomed, c.started = pod, nil, true, at
+	p.pod, c.started = pod, at
 }
 
 // stamp is a time as objects have it, in whole seconds.

@@ -38,7 +38,6 @@ type replay struct {
 	ooms     []model.OOM
 	changed  bool             // pods came or went since the recommender last looked
 	memory   podupdate.Memory // of the updater
-	looked   bool             // it has seen all pods
 	made     int              // pods, for their UIDs
 	notes    []string
 }
@@ -50,7 +49,6 @@ type setting struct {
 	interval int64
 	maxGap   int64
 	points   int                // of series; 0 = none are recorded
-	thorough bool               // assess every pod in every cycle, changed or not
 	passed   func(cycles int64) // of each pod
 	listen   func(policy string, at time.Time, v *vpav1.VerticalPodAutoscaler)
 }
@@ -63,8 +61,6 @@ type livePod struct {
 	containers []liveContainer
 	changer    *liveVPA // whose updates change the running pod
 	other      string   // the VPA by which admission would replace it, if that is another one
-	looked     *look    // what the updater found out last; nil = look again
-	oomed      bool     // a container's status shows an OOM
 }
 
 // liveContainer is a container of the pod in a slot.

@@ -8,7 +8,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/celvpa/celvpa/backtest/history"
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -71,9 +70,8 @@ func divide(s *simulate.Stage, spans []history.Span) *stage {
 		out.limits[namespace] = facts.FoldLimitRanges(list)
 	}
 	parts := newParts(len(s.Workloads) + len(s.VPAs))
-	index := newLabelIndex(s.Workloads)
 	for i, v := range s.VPAs {
-		for _, w := range out.selectedBy(v, index) {
+		for _, w := range out.selectedBy(v) {
 			parts.join(w, len(s.Workloads)+i)
 			if of := s.Workloads[w]; out.vpaOf[of] == "" || v.Name < out.vpaOf[of] {
 				out.vpaOf[of] = v.Name
@@ -83,8 +81,8 @@ func divide(s *simulate.Stage, spans []history.Span) *stage {
 	budgets := out.budgets()
 	for i := range budgets {
 		last := -1
-		for _, w := range index.candidates(budgets[i].Namespace, budgets[i].selector) {
-			if !budgets[i].selects(s.Workloads[w].Pods[0].First) && !budgets[i].selects(s.Workloads[w].Pods[0].Next) {
+		for w, of := range s.Workloads {
+			if !budgets[i].selects(of.Pods[0].First) && !budgets[i].selects(of.Pods[0].Next) {
 				continue
 			}
 			if last >= 0 {
@@ -98,65 +96,23 @@ func divide(s *simulate.Stage, spans []history.Span) *stage {
 }
 
 // selectedBy lists the workloads whose pods a VPA selects, or that it targets.
-func (s *stage) selectedBy(v *vpav1.VerticalPodAutoscaler, index *labelIndex) (out []int) {
-	of := target.Of(v)
-	out = append(out, index.byTarget[target.Key{Namespace: v.Namespace, Kind: of.Kind, Name: of.Name}]...)
+func (s *stage) selectedBy(v *vpav1.VerticalPodAutoscaler) (out []int) {
+	ref := target.Of(v)
 	selector, problem := s.Resolver.Selector(nowhere, v)
-	if problem != nil {
-		return out
-	}
-	for _, i := range index.candidates(v.Namespace, selector) {
-		if !slices.Contains(out, i) && slices.ContainsFunc(s.Workloads[i].Pods, func(p simulate.StagedPod) bool {
-			return selector.Matches(labels.Set(p.First.Labels)) || selector.Matches(labels.Set(p.Next.Labels))
-		}) {
+	for i, w := range s.Workloads {
+		targeted := w.Kind == ref.Kind && w.Name == ref.Name
+		if w.Namespace == v.Namespace && (targeted || problem == nil && slices.ContainsFunc(w.Pods, selects(selector))) {
 			out = append(out, i)
 		}
 	}
-	slices.Sort(out)
 	return out
 }
 
-// labelIndex finds workloads by labels of their pods, so that a selector is not compared with all.
-type labelIndex struct {
-	byLabel  map[[3]string][]int  // by namespace, name and value; by namespace alone all
-	byTarget map[target.Key][]int // without apiVersion
-}
-
-func newLabelIndex(workloads []*simulate.StagedWorkload) *labelIndex {
-	x := &labelIndex{byLabel: map[[3]string][]int{}, byTarget: map[target.Key][]int{}}
-	for i, w := range workloads {
-		of := target.Key{Namespace: w.Namespace, Kind: w.Kind, Name: w.Name}
-		x.byTarget[of] = append(x.byTarget[of], i)
-		keys := map[[3]string]bool{{w.Namespace}: true}
-		for _, p := range w.Pods {
-			for _, pod := range []*corev1.Pod{p.First, p.Next} {
-				for name, value := range pod.Labels {
-					keys[[3]string{w.Namespace, name, value}] = true
-				}
-			}
-		}
-		for key := range keys {
-			x.byLabel[key] = append(x.byLabel[key], i)
-		}
+// selects matches the pods whose labels a selector matches.
+func selects(selector labels.Selector) func(simulate.StagedPod) bool {
+	return func(p simulate.StagedPod) bool {
+		return selector.Matches(labels.Set(p.First.Labels)) || selector.Matches(labels.Set(p.Next.Labels))
 	}
-	return x
-}
-
-// candidates are the workloads of a namespace that a selector may match, in their order: those with
-// the rarest label that it asks for.
-func (x *labelIndex) candidates(namespace string, selector labels.Selector) []int {
-	best := x.byLabel[[3]string{namespace}]
-	requirements, _ := selector.Requirements()
-	for _, r := range requirements {
-		values := r.Values().UnsortedList()
-		if len(values) != 1 || r.Operator() != selection.Equals && r.Operator() != selection.DoubleEquals && r.Operator() != selection.In {
-			continue
-		}
-		if list := x.byLabel[[3]string{namespace, r.Key(), values[0]}]; len(list) < len(best) {
-			best = list
-		}
-	}
-	return best
 }
 
 func (s *stage) budgets() (out []budget) {

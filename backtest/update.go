@@ -19,19 +19,9 @@ import (
 	"github.com/celvpa/celvpa/simulate"
 )
 
-// look is what the updater found out about a pod.
-type look struct {
-	podupdate.Candidate
-	slot    int
-	version int // of the recommendation that it is about
-}
-
 // update does what a cycle of the updater does.
 func (r *replay) update(now time.Time) {
-	if !r.looked || r.memory.Breaker.Len() > 0 || r.thorough {
-		r.memory.Look(r.running(), now)
-		r.looked = true
-	}
+	r.memory.Look(r.running(), now)
 	clear(r.touched)
 	disrupted := map[types.UID]bool{}
 	for _, v := range r.vpas {
@@ -52,10 +42,16 @@ func (r *replay) running() (pods []*corev1.Pod) {
 	return pods
 }
 
+// candidate is a pod that the updater decides on, in its slot.
+type candidate struct {
+	*podupdate.Candidate
+	slot int
+}
+
 // updateVPA decides on the pods of a VPA, and carries that out, in the order of the rules.
 func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bool) {
 	groups := map[target.Key]*facts.Group{}
-	var all []*look
+	var all []candidate
 	for i := range r.pods {
 		p := &r.pods[i]
 		if p.pod == nil || p.changer != v {
@@ -68,27 +64,27 @@ func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bo
 			groups[owner] = g
 		}
 		g.Configured, g.Live, g.Running, g.Ready = g.Configured+1, g.Live+1, g.Running+1, g.Ready+1
-		one := r.look(i, v, now)
-		one.Group, one.Decided, one.Refusal = g, false, engine.Verdict{}
-		all = append(all, one)
+		c := r.candidate(i, v, now)
+		c.Group = g
+		all = append(all, candidate{c, i})
 	}
 	r.memory.RecallGroups(groups, now)
 	for owner, g := range groups {
 		r.memory.Breaker.AddTo(owner, g, now)
 	}
-	slices.SortStableFunc(all, func(a, b *look) int { return podupdate.Compare(a.Pod, b.Pod) })
+	slices.SortStableFunc(all, func(a, b candidate) int { return podupdate.Compare(a.Pod, b.Pod) })
 	by := &actuator{replay: r, v: v, now: now, disrupted: disrupted}
 	step := r.step(v, by, now)
-	for _, one := range all {
-		by.one = one
-		one.Evictions, one.Resizes = r.memory.Refused(one.Request.Pod.UID, now)
-		step.Take(&one.Candidate)
-		switch w := r.in.slots[one.slot].workload; {
+	for _, c := range all {
+		by.slot = c.slot
+		c.Evictions, c.Resizes = r.memory.Refused(c.Request.Pod.UID, now)
+		step.Take(c.Candidate)
+		switch w := r.in.slots[c.slot].workload; {
 		case r.obstacle[w] != nil:
-		case one.Verdict.Class == facts.ClassMisconfigured:
-			r.obstacle[w] = &Obstacle{one.Verdict.Rule, one.Verdict.Reason}
-		case one.Refusal.Rule != "":
-			r.obstacle[w] = &Obstacle{one.Refusal.Rule, by.why}
+		case c.Verdict.Class == facts.ClassMisconfigured:
+			r.obstacle[w] = &Obstacle{c.Verdict.Rule, c.Verdict.Reason}
+		case c.Refusal.Rule != "":
+			r.obstacle[w] = &Obstacle{c.Refusal.Rule, by.why}
 		}
 	}
 }
@@ -105,30 +101,23 @@ func (r *replay) step(v *liveVPA, by podupdate.Actuator, now time.Time) *podupda
 	}
 }
 
-// look assesses the pod of a slot. What the updater found out last is still true while neither the
-// pod nor its recommendation has changed, but for the time: facts that depend on it are the ages of
-// pods, which Decide takes from Now; of OOM kills; and of startup boosts.
-func (r *replay) look(slot int, v *liveVPA, now time.Time) *look {
+// candidate assesses the pod of a slot.
+func (r *replay) candidate(slot int, v *liveVPA, now time.Time) *podupdate.Candidate {
 	p := &r.pods[slot]
-	if last := p.looked; last != nil && last.version == v.version && !p.oomed && !facts.Boosted(p.pod) && !r.thorough {
-		last.Now = now
-		return last
-	}
-	found, failed := r.step(v, nil, now).Candidate(podupdate.Request{
+	out, failed := r.step(v, nil, now).Candidate(podupdate.Request{
 		Pod: p.pod, VPA: v.Object, Limits: r.limits[p.pod.Namespace], Now: now, Other: p.other, Template: r.in.slots[slot].staged.Next.Spec.Containers,
 	}, nil, nil)
-	for _, one := range failed {
-		r.note("pods of %s: %v; its values are left as they were", ownerOf(p.pod), one)
+	for _, err := range failed {
+		r.note("pods of %s: %v; its values are left as they were", ownerOf(p.pod), err)
 	}
-	p.looked = &look{Candidate: *found, slot: slot, version: v.version}
-	return p.looked
+	return out
 }
 
 // actuator changes the pods of a replay: a workload replaces evicted ones at once, and nodes carry resizes out at once.
 type actuator struct {
 	*replay
 	v         *liveVPA
-	one       *look // what is decided on
+	slot      int // of the pod that is decided on
 	now       time.Time
 	disrupted map[types.UID]bool
 	why       string // the last refusal
@@ -136,7 +125,7 @@ type actuator struct {
 
 // Evict implements podupdate.Actuator. A PodDisruptionBudget may refuse it.
 func (a *actuator) Evict(c *podupdate.Candidate) podupdate.Answer {
-	pod, slot := c.Request.Pod, a.one.slot
+	pod, slot := c.Request.Pod, a.slot
 	if a.why = a.refused(pod, a.disrupted); a.why != "" {
 		return podupdate.Answer{Outcome: podupdate.Declined, Refused: facts.RefusedBudget, Message: a.why}
 	}
@@ -149,7 +138,7 @@ func (a *actuator) Evict(c *podupdate.Candidate) podupdate.Answer {
 
 // Resize implements podupdate.Actuator.
 func (a *actuator) Resize(c *podupdate.Candidate, change facts.PodChange) podupdate.Answer {
-	pod, slot := c.Request.Pod, a.one.slot
+	pod, slot := c.Request.Pod, a.slot
 	after, err := patched(pod, append(podpatch.Resources(pod, change), podpatch.Resized(pod, a.v.Object.Name, change)...))
 	if err != nil {
 		a.note("pods of %s cannot be resized: %v; please report this", ownerOf(pod), err)
@@ -157,7 +146,7 @@ func (a *actuator) Resize(c *podupdate.Candidate, change facts.PodChange) podupd
 	}
 	after.Generation++
 	p := &a.pods[slot]
-	p.pod, p.looked = after, nil
+	p.pod = after
 	a.force(slot, a.now.UnixNano())
 	a.recordUpdate(slot, Resized, pod, c.Verdict, a.now)
 	return podupdate.Answer{}
@@ -211,11 +200,11 @@ func (r *replay) unboost(now time.Time) {
 		if v == nil {
 			continue
 		}
-		one, w := r.look(i, v, now), r.in.slots[i].workload
+		c, w := r.candidate(i, v, now), r.in.slots[i].workload
 		n := pods[w]
-		one.Verdict = one.DecideUnboost(v.Rules.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: r.touched[w]}, nil)
-		if podupdate.Resizes(one.Verdict.Do) {
-			(&actuator{replay: r, v: v, one: one, now: now}).Resize(&one.Candidate, podupdate.ChangeOf(one.Pod, one.Verdict))
+		c.Verdict = c.DecideUnboost(v.Rules.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: r.touched[w]}, nil)
+		if podupdate.Resizes(c.Verdict.Do) {
+			(&actuator{replay: r, v: v, slot: i, now: now}).Resize(c, podupdate.ChangeOf(c.Pod, c.Verdict))
 		}
 	}
 }

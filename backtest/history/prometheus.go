@@ -60,15 +60,17 @@ func (p *Prometheus) Read(ctx context.Context, to Sink) error {
 		for _, u := range piece.Usage {
 			points = points[:0]
 			for _, one := range u.Points {
-				points = append(points, Point{At: one.At.UnixNano(), Amount: one.Amount})
+				points = append(points, Point{At: one.At * int64(time.Millisecond), Amount: one.Amount})
 			}
 			if err := to.Add(usagefile.Series{Pod: u.Pod, Container: u.Container, Kind: kinds[piece.Resource]}, points...); err != nil {
 				return errStore{err}
 			}
 		}
-		if piece.Resource == model.Memory { // the second of a part of the time
-			to.Progress(min(total, int64(piece.To.Sub(begin)/time.Second)), total)
+		done := min(total, int64(piece.To.Sub(begin)/time.Second))
+		if piece.Resource == model.Memory { // the second
+			done += total
 		}
+		to.Progress(done/2, total)
 		return nil
 	})
 	var full errStore

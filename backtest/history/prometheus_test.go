@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	prommodel "github.com/prometheus/common/model"
@@ -40,7 +39,7 @@ func TestAHistoryIsReadInPiecesThatGrow(t *testing.T) {
 		require.Equal(t, want, points[at.UnixNano()], of)
 	}
 	require.Less(t, s.asked, 20, "pieces grow while they are small")
-	require.IsIncreasing(t, to.done)
+	require.IsNonDecreasing(t, to.done)
 	require.EqualValues(t, 30*24*3600, to.of)
 	require.Equal(t, to.of, to.done[len(to.done)-1])
 	for _, of := range s.answers {
@@ -123,62 +122,11 @@ func TestAServerThatStaysAwayLosesOnlyTheRest(t *testing.T) {
 	}
 	to, clk, err := read(t, s.URL, "--history-length=30d")
 	require.ErrorContains(t, err, "reading usage from "+s.URL)
-	require.ErrorContains(t, err, "ended at 2026-10-")
+	require.ErrorContains(t, err, "on was read")
 	require.ErrorContains(t, err, "server error: 502: gone")
 	require.Less(t, len(err.Error()), 2000)
-	require.Len(t, to.points[cpuOf("shop-0")], 1+4, "two spans came")
-	require.Len(t, clk.waited, 3*7, "three pieces in a row are waited for")
-}
-
-func TestASpanThatIsTooLargeIsReadInHalves(t *testing.T) {
-	for name, answer := range map[string]string{
-		"Prometheus": `422 {"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}`,
-		"Mimir":      `422 {"status":"error","errorType":"bad_data","error":"the query exceeded the maximum number of chunks (limit: 2000000 chunks) (err-mimir-max-chunks-per-query)"}`,
-		"Thanos":     `503 {"status":"error","errorType":"timeout","error":"query timed out in query execution"}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := serve(t, 1)
-			s.before = func(w http.ResponseWriter, _ *http.Request, _ int, of span) bool {
-				if (of.to-of.from)/of.step < 40 {
-					return false
-				}
-				status, body, _ := strings.Cut(answer, " ")
-				code, _ := strconv.Atoi(status)
-				w.WriteHeader(code)
-				_, _ = w.Write([]byte(body))
-				return true
-			}
-			to, _, err := read(t, s.URL, "--history-length=3d")
-			require.NoError(t, err)
-			require.Len(t, to.points[cpuOf("shop-0")], days(3))
-		})
-	}
-}
-
-// direct answers requests without a network, so that a stalled one ends by the clock of a synctest.
-type direct http.HandlerFunc
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	if d(w, r); r.Context().Err() != nil {
-		return nil, r.Context().Err()
-	}
-	return w.Result(), nil
-}
-
-func TestAServerThatStallsIsAskedForLess(t *testing.T) {
-	s := serve(t, 1)
-	s.before = func(_ http.ResponseWriter, r *http.Request, n int, _ span) bool {
-		if n == 3 {
-			<-r.Context().Done()
-		}
-		return n == 3
-	}
-	synctest.Test(t, func(t *testing.T) {
-		to, _, err := readBy(t, direct(s.Config.Handler.ServeHTTP), s.URL, "--history-length=1d")
-		require.NoError(t, err)
-		require.Len(t, to.points[cpuOf("shop-0")], days(1))
-	})
+	require.Len(t, to.points[cpuOf("shop-0")], 1+4+16+64, "four pieces came")
+	require.Len(t, clk.waited, 7, "about two minutes")
 }
 
 func TestWhatNeverWorksIsNotTriedAgain(t *testing.T) {
@@ -188,16 +136,14 @@ func TestWhatNeverWorksIsNotTriedAgain(t *testing.T) {
 		return true
 	}
 	to, clk, err := read(t, s.URL)
-	require.ErrorContains(t, err, "failed (see --history and the flags for credentials), e.g. client_error: client error: 401: who are you?")
+	require.ErrorContains(t, err, "failed (see --history and the flags for credentials): 1, e.g. from 2026-10-22T12:00:00Z to 2026-10-22T12:00:00Z: client_error: client error: 401: who are you?")
 	require.Empty(t, to.points)
 	require.Empty(t, clk.waited)
 	require.Equal(t, 2, s.asked, "once for CPU and once for memory")
 
 	_, _, err = read(t, "http://user:secret@[::1")
-	require.ErrorContains(t, err, "--history is not a URL such as http://prometheus.monitoring.svc:9090")
+	require.ErrorContains(t, err, "--history: use a URL with http or https")
 	require.NotContains(t, err.Error(), "secret")
-	_, _, err = read(t, s.URL, "--history-length=100y", "--history-resolution=1m")
-	require.ErrorContains(t, err, "more than 1000000 samples")
 }
 
 func TestGapsStayAndOddSeriesAreNoted(t *testing.T) {
@@ -206,7 +152,7 @@ func TestGapsStayAndOddSeriesAreNoted(t *testing.T) {
 		lacks := fmt.Sprintf(`{"metric":{"pod":"lonely","container":"app"},"values":[[%d,"1"]]}`, of.to)
 		odd := fmt.Sprintf(`{"metric":{"namespace":"web","pod":"odd","container":"app"},"values":[[%d,"NaN"]]}`, of.to)
 		answering := &server{pods: 1}
-		if n == 3 || n == 4 {
+		if n == 2 {
 			answering.pods = 0 // a gap
 		}
 		body := answering.body(of, lacks, odd)
@@ -218,9 +164,9 @@ func TestGapsStayAndOddSeriesAreNoted(t *testing.T) {
 	require.Len(t, to.points, 2)
 	require.Len(t, to.points[cpuOf("shop-0")], days(3)-4)
 	all := strings.Join(to.notes, "\n")
-	require.Contains(t, all, "1 series of container_memory_working_set_bytes without label namespace")
-	require.Contains(t, all, "that are no amounts")
-	require.Contains(t, all, "of Prometheus about container_cpu_usage_seconds_total, e.g. PromQL info: metric might not be a counter")
+	require.Contains(t, all, "series without label namespace in answers about container_memory_working_set_bytes: ")
+	require.Contains(t, all, "that are not amounts")
+	require.Contains(t, all, "warnings of Prometheus about container_cpu_usage_seconds_total: 6, e.g. PromQL info: metric might not be a counter")
 }
 
 // TestAnAnswerThatStoresFailedToAddToIsWaitedFor: a Thanos answers with what it has, and a warning; a VictoriaMetrics with
@@ -234,11 +180,11 @@ func TestAnAnswerThatStoresFailedToAddToIsWaitedFor(t *testing.T) {
 		lacks   string
 	}{
 		"for a moment":             {partial: func(n int) bool { return n == 5 || n == 6 }, says: `"warnings":["` + unavailable + `"]`, waits: 2},
-		"of memory, for good":      {partial: func(n int) bool { return n > 4 }, says: `"warnings":["` + unavailable + `"]`, waits: 3 * 7, lacks: unavailable},
+		"of memory, for good":      {partial: func(n int) bool { return n > 4 }, says: `"warnings":["` + unavailable + `"]`, waits: 7, lacks: unavailable},
 		"a remark on the query":    {partial: func(int) bool { return true }, says: `"warnings":["PromQL warning: bucket label le is missing"]`},
 		"a time before the store":  {partial: func(n int) bool { return n < 9 }, says: `"warnings":["No StoreAPIs matched for this query"]`},
 		"nodes fail for a moment":  {partial: func(n int) bool { return n == 5 || n == 6 }, says: `"isPartial":true`, waits: 2},
-		"nodes lack it, for good":  {partial: func(n int) bool { return n > 4 }, says: `"isPartial":true`, waits: 3 * 7, lacks: "isPartial is true"},
+		"nodes lack it, for good":  {partial: func(n int) bool { return n > 4 }, says: `"isPartial":true`, waits: 7, lacks: "isPartial is true"},
 		"of nodes that are in use": {partial: func(int) bool { return true }, says: `"isPartial":false`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,7 +207,8 @@ func TestAnAnswerThatStoresFailedToAddToIsWaitedFor(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, "answers about container_memory_working_set_bytes without what stores hold that failed, e.g. "+row.lacks)
+			require.ErrorContains(t, err, "answers about container_memory_working_set_bytes that lack what failed stores hold: ")
+			require.ErrorContains(t, err, row.lacks)
 		})
 	}
 }
@@ -269,7 +216,7 @@ func TestAnAnswerThatStoresFailedToAddToIsWaitedFor(t *testing.T) {
 func TestNothingIsSaidToBeNothing(t *testing.T) {
 	s := serve(t, 0)
 	_, _, err := read(t, s.URL, "--history-length=3d", `--prometheus-matchers=cluster="b"`)
-	require.ErrorContains(t, err, "1 query for container_cpu_usage_seconds_total found no series (see the metric's name,")
+	require.ErrorContains(t, err, "queries for container_cpu_usage_seconds_total that found no series (see the metric's name,")
 	require.ErrorContains(t, err, `cluster="b"`)
 }
 
@@ -280,7 +227,7 @@ func TestAFullSinkAndAnEndedContextEndTheReading(t *testing.T) {
 	c.Address, c.Length = s.URL, prommodel.Duration(24*time.Hour)
 	to := &taken{T: t, points: map[usagefile.Series]map[int64]int64{}, room: 3}
 	require.EqualError(t, (&Prometheus{History: c, To: until, Clock: &hasty{}}).Read(t.Context(), to), "no room")
-	require.Equal(t, 3, s.asked)
+	require.Equal(t, 2, s.asked)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	s.before = func(_ http.ResponseWriter, r *http.Request, n int, _ span) bool {

@@ -125,12 +125,7 @@ func (s *taken) Progress(done, of int64) {
 // read reads from a server, with flags.
 func read(t *testing.T, address string, args ...string) (*taken, *hasty, error) {
 	t.Helper()
-	return readBy(t, nil, address, args...)
-}
-
-func readBy(t *testing.T, transport http.RoundTripper, address string, args ...string) (*taken, *hasty, error) {
-	t.Helper()
-	c := history.Config{Transport: transport}
+	var c history.Config
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	history.AddReadFlags(flags, &c, "history")
 	require.NoError(t, flags.Parse(args))

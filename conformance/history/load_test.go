@@ -40,9 +40,10 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 		require.Equal(t, map[string]string{"app": "web", "tier": "front"}, pods[1].Labels, "the newest of two")
 		require.Equal(t, map[string]string{"app": "web"}, pods[2].Labels, "the pod is gone, but not its labels")
 		text := err.Error()
-		require.Contains(t, text, `1 series of cpu_seconds without label namespace, e.g. {name="app", pod_name="stray"}`)
-		require.Contains(t, text, "2 samples of memory_bytes that are no amounts (not a number, infinite or below 0), e.g. -1 at ")
-		require.Contains(t, text, "1 pod with usage but without labels in kube_pod_labels[4d]")
+		require.Contains(t, text, `series without label namespace in answers about cpu_seconds: `)
+		require.Contains(t, text, `e.g. {name="app", pod_name="stray"}`)
+		require.Contains(t, text, "samples of memory_bytes that are not amounts (not a number, infinite or below 0): 2, e.g. -1 at ")
+		require.Contains(t, text, "pods with usage but without labels in kube_pod_labels[4d]")
 		require.Contains(t, text, "e.g. kube-system/dns-1")
 		require.Len(t, strings.Split(text, "\n"), 3, text)
 	})
@@ -54,7 +55,7 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 		require.Nil(t, pods[0].Labels)
 		require.Equal(t, map[string]string{"app": "up"}, pods[1].Labels)
 		require.Nil(t, pods[2].Labels)
-		require.ErrorContains(t, err, `2 pods with usage but without labels in up{job="kubernetes-pods"}`)
+		require.ErrorContains(t, err, `pods with usage but without labels in up{job="kubernetes-pods"}`)
 	})
 
 	t.Run("one namespace only", func(t *testing.T) {
@@ -68,20 +69,20 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 
 	t.Run("a query that Prometheus refuses affects no other", func(t *testing.T) {
 		pods, err := load(t, now, append(p.args(), "--metric-for-pod-labels=kube_pod_labels[")...)
-		require.ErrorContains(t, err, "1 query for kube_pod_labels[ failed, e.g. bad_data: ")
+		require.ErrorContains(t, err, "queries for kube_pod_labels[ failed: 1, e.g. ")
 		require.Len(t, pods, 3)
 		require.Equal(t, written.samples[pods[1].ID], pods[1].Samples())
 		require.Nil(t, pods[1].Labels)
 
 		pods, err = load(t, now, append(p.args(), "--history-memory-metric=misspelt")...)
-		require.ErrorContains(t, err, "1 query for misspelt found no series (see the metric's name, ")
+		require.ErrorContains(t, err, "queries for misspelt that found no series (see the metric's name, ")
 		require.Equal(t, written.only(pods[1].ID, model.CPU), pods[1].Samples())
 	})
 
 	t.Run("more samples than Prometheus returns in one response", func(t *testing.T) {
 		pods, err := load(t, now, append(p.args(), "--history-resolution=20s")...)
 		require.Len(t, pods[1].Samples(), 2*(72*180+1), "of memory; Prometheus allows 11,000 of a series")
-		require.ErrorContains(t, err, "1 query for cpu_seconds found no series", "two minutes between points are too long for this resolution")
+		require.ErrorContains(t, err, "queries for cpu_seconds that found no series", "two minutes between points are too long for this resolution")
 		require.ErrorContains(t, err, "--history-resolution must hold two scrapes")
 	})
 
@@ -128,7 +129,8 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 
 		pods, err = load(t, now, append(p.args(), "--username=celvpa", "--password=wrong")...)
 		require.Empty(t, pods)
-		require.ErrorContains(t, err, "failed (see --prometheus-address and the flags for credentials), e.g. client_error: client error: 401: Unauthorized")
+		require.ErrorContains(t, err, "failed (see --prometheus-address and the flags for credentials): 1, e.g. ")
+		require.ErrorContains(t, err, "client_error: client error: 401: Unauthorized")
 	})
 
 	t.Run("behind a gateway with a bearer token", func(t *testing.T) {

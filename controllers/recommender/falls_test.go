@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -153,33 +152,4 @@ func TestFallsArePredictedForAsLongAsUsageIsRemembered(t *testing.T) {
 	for _, f := range falls(days) {
 		require.True(t, f.At.Before(last.At), "usage is forgotten by then")
 	}
-}
-
-// BenchmarkExplain is of a VPA of one container with 100 pods, whose targets fall.
-func BenchmarkExplain(b *testing.B) {
-	c := newCrowd(b, 1)
-	for p := range 98 {
-		pod := c.pods[0].DeepCopy()
-		pod.Name = fmt.Sprint("more-", p)
-		c.pods = append(c.pods, pod)
-	}
-	for range 300 {
-		c.load(true)
-		c.update()
-	}
-	now := start.Add(time.Duration(c.cycles) * time.Minute)
-	for _, pod := range c.pods {
-		id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
-		for _, name := range []string{"app", "sidecar"} {
-			c.Add([]model.Sample{{Pod: id, Container: name, Resource: model.CPU, Amount: 1, At: now.Add(time.Second)}}, now)
-		}
-	}
-	c.Clock, c.Interval, c.loaded, c.sampled = testclock.NewFakeClock(now), time.Minute, true, true
-	for b.Loop() {
-		got, err := c.Explain(b.Context(), c.vpas[0].Namespace, c.vpas[0].Name)
-		if err != nil || len(got.Containers) != 2 || len(got.Containers[0].CPU.Falls) == 0 {
-			b.Fatal(got, err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(2*b.N), "µs/container")
 }

@@ -184,12 +184,3 @@ func TestADecisionIsKeptWhenATargetChanges(t *testing.T) {
 	c.cycle()
 	require.Empty(t, c.Decisions.Of(of))
 }
-
-// BenchmarkUsing is what a step of a cycle costs because others may ask between steps: there are two
-// for each VPA.
-func BenchmarkUsing(b *testing.B) {
-	r, n := New(Options{}), 0
-	for b.Loop() {
-		r.using(func() { n++ })
-	}
-}

@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // An object without a selector is read again after this time in hasty look-ups; doubled each time,
@@ -24,9 +21,6 @@ const (
 	lateTry = 10 * time.Millisecond // between two reads of the cache
 	// lateWaits is how many look-ups wait so at once by default; see LimitWaits.
 	lateWaits = 10
-	// lateForget is how long a missing owner is remembered, and maxLate how many are.
-	lateForget = 10 * time.Minute
-	maxLate    = 10_000
 	// maxReviewed is how many scales are remembered that only reviews of pods have asked for.
 	maxReviewed = 10_000
 )
@@ -124,20 +118,19 @@ func (s *Scales) await(ctx context.Context, k Key, e *scaleEntry, most time.Dura
 	return fmt.Errorf("waiting for the scale of %s in namespace %s: %w", k, k.Namespace, err)
 }
 
-// makeRoom makes room for an entry that a review adds. It drops a tenth of maxReviewed at a time,
-// those without a look-up for longest, so that a flood of new owners does not sort them each time.
-// s.mu is held.
+// makeRoom makes room for an entry that a review adds: it drops those without a look-up for longest, a
+// tenth of maxReviewed at a time, so that a flood of new owners does not sort them each time. s.mu is held.
 func (s *Scales) makeRoom() {
 	if len(s.entries) < s.crowded {
 		return
 	}
-	const room = maxReviewed / 10
 	var reviewed []Key
 	for k, e := range s.entries {
 		if !e.kept {
 			reviewed = append(reviewed, k)
 		}
 	}
+	const room = maxReviewed / 10
 	if excess := len(reviewed) - (maxReviewed - room); excess > 0 {
 		slices.SortFunc(reviewed, func(a, b Key) int { return s.entries[a].read.Compare(s.entries[b].read) })
 		for _, k := range reviewed[:excess] {
@@ -147,11 +140,10 @@ func (s *Scales) makeRoom() {
 	s.crowded = len(s.entries) + room
 }
 
-// awaitKnown looks for an object, by its UID, until it is found, the deadline passes or lateFor has
-// passed since it was first missed. Only one look-up waits for an object that never appears, and none
-// while as many as may are waiting.
-func (s *Scales) awaitKnown(ctx context.Context, uid types.UID, end time.Time, look func() (found bool, err error)) error {
-	last := s.missed(uid).Add(lateFor)
+// awaitKnown looks for an object until it is found, or the deadline or lateFor has passed. No look-up
+// waits while as many as may are waiting.
+func (s *Scales) awaitKnown(ctx context.Context, end time.Time, look func() (found bool, err error)) error {
+	last := s.clock.Now().Add(lateFor)
 	if end.Before(last) {
 		last = end
 	}
@@ -180,23 +172,3 @@ func (s *Scales) awaitKnown(ctx context.Context, uid types.UID, end time.Time, l
 // the cache lacks. Others go on as if they had waited: a pod may name an owner that never appears,
 // and a review that waits takes the place of others. Call it before the first look-up.
 func (s *Scales) LimitWaits(most int) { s.waits = make(chan struct{}, max(most, 1)) }
-
-// missed is when an object was first missed, which may be now.
-func (s *Scales) missed(uid types.UID) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.clock.Now()
-	if first, ok := s.late[uid]; ok && now.Sub(first) < lateForget {
-		return first
-	}
-	if len(s.late) >= maxLate {
-		clear(s.late) // look-ups wait for some once more
-	}
-	s.late[uid] = now
-	return now
-}
-
-// forgetMissed drops the missing owners that are remembered no longer. s.mu is held.
-func (s *Scales) forgetMissed(now time.Time) {
-	maps.DeleteFunc(s.late, func(_ types.UID, first time.Time) bool { return now.Sub(first) >= lateForget })
-}

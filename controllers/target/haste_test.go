@@ -274,20 +274,3 @@ func TestTargetWithoutASelectorIsReadWithBackOff(t *testing.T) {
 	require.Equal(t, "mine", api.answerOf(t.Context(), review("t", "1")))
 	require.Equal(t, "mine", api.answerOf(t.Context(), review("t", "1")))
 }
-
-func TestMissedOwnersExpire(t *testing.T) {
-	api := newScaleAPI(nil, "v1")
-	start := api.clock.Now()
-	require.Equal(t, start, api.scales.missed("1"))
-	api.clock.Step(lateForget - 1)
-	require.Equal(t, start, api.scales.missed("1"))
-	api.clock.Step(1)
-	require.Equal(t, api.clock.Now(), api.scales.missed("1"))
-	api.clock.Step(lateForget)
-	api.scales.refresh(t.Context())
-	require.Empty(t, api.scales.late, "their memory is released")
-	for i := range maxLate + 1 {
-		api.scales.missed(types.UID(time.Duration(i).String()))
-	}
-	require.LessOrEqual(t, len(api.scales.late), maxLate)
-}

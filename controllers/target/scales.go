@@ -65,8 +65,7 @@ type Scales struct {
 	// slow are the kinds with a look-up that has timed out while its attempt goes on. Hasty
 	// look-ups of other objects of the kind do not wait either.
 	slow  map[schema.GroupKind]bool
-	late  map[types.UID]time.Time // see awaitKnown
-	waits chan struct{}           // of the look-ups that wait there
+	waits chan struct{} // of the look-ups that wait for well-known owners; see awaitKnown
 
 	attempts uint64 // started
 	crowded  int    // number of entries from which makeRoom counts them again
@@ -120,7 +119,7 @@ func NewScales(api client.Client, clk clock.WithTicker, jitter func() float64) *
 		jitter = rand.Float64
 	}
 	return &Scales{client: api, clock: clk, jitter: jitter, entries: map[Key]*scaleEntry{},
-		outages: map[schema.GroupKind]*failure{}, slow: map[schema.GroupKind]bool{}, late: map[types.UID]time.Time{}, waits: make(chan struct{}, lateWaits)}
+		outages: map[schema.GroupKind]*failure{}, slow: map[schema.GroupKind]bool{}, waits: make(chan struct{}, lateWaits)}
 }
 
 // NeedLeaderElection is false: every replica looks targets up.
@@ -307,7 +306,6 @@ func (s *Scales) due() []Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
-	s.forgetMissed(now)
 	for kind, out := range s.outages {
 		if now.Sub(out.retry) > scaleForget {
 			delete(s.outages, kind)

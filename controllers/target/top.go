@@ -184,7 +184,7 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 		if c, found, err = s.readKnown(ctx, k); found || err != nil || !s.hasty || !k.builtIn() || q.uid == "" || s.Scales == nil {
 			return c, found, err
 		}
-		err = s.Scales.awaitKnown(ctx, q.uid, s.end, func() (bool, error) {
+		err = s.Scales.awaitKnown(ctx, s.end, func() (bool, error) {
 			c, found, err = s.readKnown(ctx, k)
 			return found, err
 		})

@@ -1,20 +1,21 @@
 package history
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"os"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
 	promapi "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	prommodel "github.com/prometheus/common/model"
 
 	"github.com/celvpa/celvpa/controllers/metric"
 )
@@ -31,13 +32,35 @@ var (
 	}, []string{"code", "method"})
 )
 
+// maxAnswer bounds an answer, in bytes: the labels of 250,000 pods.
+const maxAnswer = 256 << 20
+
+// client is the HTTP client of the Prometheus API. It keeps of the last answer what the API does not
+// pass on, as queries are sent one after another.
+type client struct {
+	api.Client // for URLs
+	http       http.Client
+	maxAnswer  int64
+	last       response
+}
+
+// response is what there is to say about an answer besides its values; zero = none came.
+type response struct {
+	status  int
+	after   time.Duration // Retry-After
+	partial bool          // it lacks what some nodes of a VictoriaMetrics cluster hold; Thanos adds a warning instead
+}
+
 // client speaks to the Prometheus of c with its credentials, through a transport of its own.
-func (c *Config) client() (promapi.API, error) {
-	address, err := url.Parse(c.Address)
+func (c *Config) client() (*client, error) {
+	address, err := c.url()
 	if err != nil {
-		return nil, c.checkAddress()
+		return nil, err
 	}
-	who, err := c.credentials() // faults end the process here, not when it leads
+	if _, err := c.credentials(); err != nil { // they end the process here, not when it leads
+		return nil, err
+	}
+	headers, err := c.headers()
 	if err != nil {
 		return nil, err
 	}
@@ -54,69 +77,47 @@ func (c *Config) client() (promapi.API, error) {
 		}
 	}
 	transport = promhttp.InstrumentRoundTripperCounter(requests, promhttp.InstrumentRoundTripperDuration(requestSeconds, transport))
-	if who != (credentials{}) || len(c.Headers) > 0 {
-		transport = &signed{credentials: c.credentials, headers: c.Headers, scheme: address.Scheme, host: address.Host, next: transport}
-	}
-	transport = bounded{transport}
-	client, err := api.NewClient(api.Config{Address: c.Address})
+	transport = &signed{config: c, headers: headers, scheme: address.Scheme, host: address.Host, next: transport}
+	urls, err := api.NewClient(api.Config{Address: c.Address})
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", c.addressFlag(), err)
 	}
-	return promapi.NewAPI(&streamed{Client: client, http: http.Client{Transport: transport}}), nil
+	return &client{Client: urls, http: http.Client{Transport: transport}, maxAnswer: maxAnswer}, nil
 }
 
-// credentials are a token, or a user and password, or nothing.
-type credentials struct{ token, username, password string }
-
-// credentials reads the file of a token or a user, and the environment. A token goes before a user, a
-// flag before the environment.
-func (c *Config) credentials() (credentials, error) {
-	if c.BasicAuthFile != "" {
-		return c.basicAuth()
-	}
-	token := c.BearerToken
-	from := "--prometheus-bearer-token"
-	if c.BearerTokenFile != "" {
-		from = "--prometheus-bearer-token-file=" + c.BearerTokenFile
-		text, err := os.ReadFile(c.BearerTokenFile)
-		if err != nil {
-			return credentials{}, fmt.Errorf("reading the token of %s: %w", from, err)
-		}
-		if token = strings.TrimSpace(string(text)); token == "" {
-			return credentials{}, fmt.Errorf("%s is empty: write a token into it or leave the flag out", from)
-		}
-	}
-	if token != "" {
-		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return credentials{}, fmt.Errorf("%s holds characters that no token has, such as a line break", from)
-		}
-		return credentials{token: token}, nil
-	}
-	who := credentials{username: c.Username, password: c.Password}
-	if who.username == "" {
-		who.username = os.Getenv("PROMETHEUS_USERNAME")
-	}
-	if who.password == "" {
-		who.password = os.Getenv("PROMETHEUS_PASSWORD")
-	}
-	switch {
-	case who.username != "":
-		return who, nil
-	case c.Password != "":
-		return credentials{}, errors.New("--password is set without a user: add --username or PROMETHEUS_USERNAME")
-	}
-	return credentials{}, nil // a password in the environment alone may be meant for another program
-}
-
-// basicAuth reads USER:PASSWORD from a file. What it says never holds the password.
-func (c *Config) basicAuth() (credentials, error) {
-	text, err := os.ReadFile(c.BasicAuthFile)
+// Do implements api.Client.
+func (c *client) Do(ctx context.Context, r *http.Request) (*http.Response, []byte, error) {
+	answer, err := c.http.Do(r.WithContext(ctx))
 	if err != nil {
-		return credentials{}, fmt.Errorf("reading the user of --prometheus-basic-auth-file=%s: %w", c.BasicAuthFile, err)
+		return nil, nil, err
 	}
-	user, password, found := strings.Cut(strings.TrimSpace(string(text)), ":")
-	if !found || user == "" || strings.ContainsAny(password, "\r\n") {
-		return credentials{}, fmt.Errorf("--prometheus-basic-auth-file=%s is not of the form USER:PASSWORD, in one line", c.BasicAuthFile)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, c.maxAnswer))
+	c.last = response{status: answer.StatusCode, after: retryAfter(answer.Header), partial: bytes.Contains(body, []byte(`"isPartial":true`))}
+	return answer, body, err
+}
+
+// retryAfter is how long a server wants to be left alone; 0 = it does not say, or not in seconds.
+func retryAfter(answer http.Header) time.Duration {
+	seconds, err := strconv.ParseUint(answer.Get("Retry-After"), 10, 32)
+	if err != nil {
+		return 0
 	}
-	return credentials{username: user, password: password}, nil
+	return time.Duration(seconds) * time.Second
+}
+
+// query is one question to the server: the values in a range of time, or at its end if it has no step.
+type query struct {
+	text string
+	span promapi.Range
+}
+
+func (c *client) query(ctx context.Context, q query) (value prommodel.Value, warnings promapi.Warnings, err error) {
+	c.last = response{}
+	if q.span.Step == 0 {
+		value, warnings, _, err = promapi.NewAPI(c).Query(ctx, q.text, q.span.End)
+	} else {
+		value, warnings, _, err = promapi.NewAPI(c).QueryRange(ctx, q.text, q.span)
+	}
+	return value, warnings, err
 }

@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -15,9 +14,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// maxPoints bounds how many samples of one container may be asked for; eight days at one second are
+// maxSamples bounds how many samples of one container may be asked for; eight days at one second are
 // 691,201.
-const maxPoints = 1_000_000
+const maxSamples = 1_000_000
 
 // Config says where Prometheus is and how it calls things. Names and defaults of the flags are
 // upstream's (UPSTREAM.md §2.18, §8). Durations have Prometheus syntax: 8d, 2w, 1h30m.
@@ -52,13 +51,11 @@ type Config struct {
 	BearerTokenFile string // --prometheus-bearer-token-file: goes before BearerToken; white space around it is cut
 	BasicAuthFile   string // --prometheus-basic-auth-file, of AddReadFlags: USER:PASSWORD; white space around it is cut
 
-	Matchers Matchers    // --prometheus-matchers: what the series of each query have to match
-	Headers  http.Header // --prometheus-header: sent with each query, such as a tenant's
-	QPS      float64     // --prometheus-qps: queries a second; 0 = as fast as they are answered, one after another
+	Matchers Matchers // --prometheus-matchers: what the series of each query have to match
+	Headers  []string // --prometheus-header: NAME: VALUE, sent with each query, such as a tenant's
+	QPS      float64  // --prometheus-qps: queries a second; 0 = as fast as they are answered, one after another
 
 	Namespace string // only pods of this namespace; empty = all. It has no flag of its own.
-
-	headerFaults []error // of --prometheus-header
 }
 
 // AddFlags adds the flags of c and gives c their defaults.
@@ -70,7 +67,7 @@ func AddFlags(f *pflag.FlagSet, c *Config) {
 	f.StringVar(&c.Address, "prometheus-address", "http://prometheus.monitoring.svc", "URL of Prometheus, for history with --storage=prometheus")
 	f.BoolVar(&c.Insecure, "prometheus-insecure", false, "do not verify the certificate of Prometheus")
 	f.Var(&c.Matchers, "prometheus-matchers", "matcher in PromQL to add to each query, such as cluster=\"a\" if Prometheus has several clusters;\ncan be repeated, and all must hold (celvpa's own)")
-	f.Var(headers{&c.Headers, &c.headerFaults}, "prometheus-header", "header to send to Prometheus, as NAME: VALUE, such as the tenant of Mimir or Thanos,\nX-Scope-OrgID: team-a; can be repeated (celvpa's own)")
+	f.StringArrayVar(&c.Headers, "prometheus-header", nil, "header to send to Prometheus, as NAME: VALUE, such as the tenant of Mimir or Thanos,\nX-Scope-OrgID: team-a; can be repeated (celvpa's own)")
 	f.Float64Var(&c.QPS, "prometheus-qps", 0, "maximum queries to Prometheus a second; 0 = one after another, without a pause (celvpa's own)")
 	f.StringVar(&c.CadvisorJob, "prometheus-cadvisor-job-name", "kubernetes-cadvisor", "label job of the series with container usage; empty = any")
 	duration(&c.Length, "history-length", 8*24*time.Hour, "length of history to read, such as 8d, 2w or 36h")
@@ -97,10 +94,12 @@ func AddFlags(f *pflag.FlagSet, c *Config) {
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := c.checkAddress(); err != nil {
+	if _, err := c.url(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.headerFaults...)
+	if _, err := c.headers(); err != nil {
+		errs = append(errs, err)
+	}
 	for _, d := range []struct {
 		flag  string
 		value prommodel.Duration
@@ -111,9 +110,9 @@ func (c *Config) Validate() error {
 			fault("--%s=%s: use a time greater than 0, such as 8d, 1h or 30s", d.flag, d.value)
 		}
 	}
-	if c.Resolution.Milliseconds() > 0 && c.Length.Milliseconds()/c.Resolution.Milliseconds() >= maxPoints {
+	if c.Resolution.Milliseconds() > 0 && c.Length.Milliseconds()/c.Resolution.Milliseconds() >= maxSamples {
 		fault("--history-length=%s with --history-resolution=%s asks for more than %d samples of every container: lower the first or raise the second",
-			c.Length, c.Resolution, maxPoints)
+			c.Length, c.Resolution, maxSamples)
 	}
 	for _, n := range []struct{ flag, value string }{
 		{"history-cpu-metric", c.CPUMetric}, {"history-memory-metric", c.MemoryMetric},
@@ -155,49 +154,55 @@ func (c *Config) addressFlag() string { return "--" + cmp.Or(c.Flag, "prometheus
 
 // Redacted is the address without a password.
 func (c *Config) Redacted() string {
-	u, err := url.Parse(c.Address)
-	if err != nil || misplaced(c.Address) {
+	u, err := c.url()
+	if err != nil {
 		return c.addressFlag()
 	}
 	return u.Redacted()
 }
 
-// misplaced: a user and password end where they should not, at a character that ends the host.
-func misplaced(address string) bool {
-	_, rest, _ := strings.Cut(address, "://")
-	end := strings.IndexAny(rest, "/?#")
-	return end >= 0 && strings.Contains(rest[end:], "@")
+// url parses the address. The error does not quote it, as it may hold a password or a token.
+func (c *Config) url() (*url.URL, error) {
+	u, err := url.Parse(c.Address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || strings.Contains(u.Path, "@") {
+		return nil, fmt.Errorf("%s: use a URL with http or https, a host, and nothing after the path, such as http://prometheus.monitoring.svc:9090; "+
+			"in a user name and a password write / as %%2F, ? as %%3F, # as %%23 and %% as %%25", c.addressFlag())
+	}
+	return u, nil
 }
 
-// checkAddress accepts http and https URLs. What it says never holds a password.
-func (c *Config) checkAddress() error {
-	flag := c.addressFlag()
-	if misplaced(c.Address) {
-		return fmt.Errorf("%s has an @ after the host: in a user name and a password write / as %%2F, ? as %%3F, # as %%23 and %% as %%25", flag)
-	}
-	u, err := url.Parse(c.Address)
-	if err != nil {
-		// Parsing quotes what it cannot read, so it gets an address without a user and password.
-		plain := c.Address
-		if at := strings.LastIndex(plain, "@"); at >= 0 {
-			plain = "http://" + plain[at+1:]
+// readDefaults are the flags of a command that reads a Prometheus of today, for the user and not for
+// a recommender that starts: they have the recommender's names, and other defaults.
+var readDefaults = []struct{ name, otherwise string }{
+	{"history-length", "30d"},
+	{"history-resolution", "5m"},
+	{"history-cpu-metric", "container_cpu_usage_seconds_total"},
+	{"history-memory-metric", "container_memory_working_set_bytes"},
+	{"prometheus-query-timeout", "2m"},
+	{"prometheus-insecure", "false"},
+	{"prometheus-cadvisor-job-name", ""},
+	{"prometheus-bearer-token-file", ""},
+	{"prometheus-matchers", ""},
+	{"prometheus-header", "[]"},
+	{"prometheus-qps", "0"},
+	{"container-namespace-label", "namespace"},
+	{"container-pod-name-label", "pod"},
+	{"container-name-label", "container"},
+}
+
+// AddReadFlags adds the flags of a command that reads usage with Pieces, and gives c their defaults.
+// The address comes from the flag of that name.
+func AddReadFlags(f *pflag.FlagSet, c *Config, address string) {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	AddFlags(all, c)
+	for _, one := range readDefaults {
+		flag := all.Lookup(one.name)
+		if flag.DefValue != one.otherwise {
+			_ = flag.Value.Set(one.otherwise) // the test of the flags sees that it is one
+			flag.DefValue = one.otherwise
 		}
-		_, without := url.Parse(plain)
-		var inner *url.Error
-		if !errors.As(without, &inner) {
-			return fmt.Errorf("%s is not a URL such as http://prometheus.monitoring.svc:9090: write what is special in a user name and a password in percent, such as %% as %%25", flag)
-		}
-		return fmt.Errorf("%s is not a URL such as http://prometheus.monitoring.svc:9090: %w", flag, inner.Err)
+		f.AddFlag(flag)
 	}
-	shown := flag + "=" + u.Redacted()
-	if u.Opaque != "" && strings.Contains(u.Opaque, "@") || u.RawQuery != "" || u.Fragment != "" {
-		shown = flag // which may hold a password or a token
-	}
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return fmt.Errorf("%s: use a URL with http or https and a host, such as http://prometheus.monitoring.svc:9090", shown)
-	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%s: leave out what follows the path", shown)
-	}
-	return nil
+	c.Address, c.Flag = "", address
+	f.StringVar(&c.BasicAuthFile, "prometheus-basic-auth-file", "", "file with USER:PASSWORD for Prometheus, instead of a token; else $PROMETHEUS_USERNAME and $PROMETHEUS_PASSWORD")
 }

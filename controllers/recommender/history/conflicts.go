@@ -53,85 +53,100 @@ func (c *Config) checkQuery() string {
 		}
 	}
 	runs := "max without (" + strings.Join(gone, ", ") + ") (" + c.selector(c.MemoryMetric) + ")"
-	return c.of("max", runs) + " > 1.1 * " + c.of("min", runs)
+	return c.aggregate("max", runs) + " > 1.1 * " + c.aggregate("min", runs)
+}
+
+// containerID names a container.
+type containerID struct {
+	pod  model.PodID
+	name string
 }
 
 // conflicts says in words which series contradict each other in a time that was read, and counts them;
 // empty = none, as far as is known. A container counts if it is found at two times or more.
 func (l *load) conflicts(ctx context.Context, from, to time.Time) string {
-	if l.gone || !l.found {
+	if !l.found || l.ended {
 		return ""
 	}
-	l.checking = true
-	span := promapi.Range{Start: from, End: to, Step: max(to.Sub(from)/checkTimes, ConflictLasts).Truncate(time.Second)}
-	unnoted := load{Source: l.Source} // what is odd has been noted when it was read
-	var worst []sampled
-	found, span := l.check(ctx, l.config.checkQuery(), span)
-	for _, stream := range found {
-		if stream == nil {
-			continue
+	times := map[containerID][]prommodel.Time{}
+	l.check(ctx, l.config.checkQuery(), from, to, func(stream *prommodel.SampleStream) {
+		var values []string
+		for _, label := range l.config.identity() {
+			values = append(values, string(stream.Metric[prommodel.LabelName(label)]))
 		}
-		if one := unnoted.stream(model.Memory, l.config.MemoryMetric, stream); len(one.points) >= 2 {
-			worst = append(worst, one)
+		id := containerID{model.PodID{Namespace: values[0], Name: values[1]}, values[2]}
+		for _, v := range stream.Values {
+			times[id] = append(times[id], v.Timestamp)
 		}
-	}
-	if len(worst) == 0 {
-		return l.clusters(ctx, span)
-	}
-	conflictsTotal.WithLabelValues("series").Add(float64(len(worst)))
-	first := slices.MinFunc(worst, func(a, b sampled) int {
-		return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.container, b.container))
 	})
-	at := time.UnixMilli(first.points[len(first.points)-1].at)
-	one := Conflict{len(worst), first.pod, first.container, l.differing(ctx, first, at)}
-	return one.Text(byFlag(one.Labels...))
+	maps.DeleteFunc(times, func(_ containerID, at []prommodel.Time) bool { return len(at) < 2 })
+	if len(times) == 0 {
+		return l.clusters(ctx, from, to)
+	}
+	conflictsTotal.WithLabelValues("series").Add(float64(len(times)))
+	first := slices.MinFunc(slices.Collect(maps.Keys(times)), func(a, b containerID) int {
+		return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.name, b.name))
+	})
+	found := Conflict{len(times), first.pod, first.name, l.differing(ctx, first, slices.Max(times[first]).Time())}
+	return found.Text(byFlag(found.Labels...))
 }
 
-// check asks a query whose answer is only for a note, at fewer times if these are too many. A failure
-// is a note, too.
-func (l *load) check(ctx context.Context, query string, span promapi.Range) (prommodel.Matrix, promapi.Range) {
-	const what = "series that contradict each other"
-	for late := 0; ; span.Step *= 2 {
-		value, err := l.ask(ctx, l.over(query, span), what)
-		of := classOf(err)
-		if of == slow {
-			late++
-		}
-		switch {
-		case err == nil:
+// check gives the series of an answer that is only for a note, at checkTimes at most. A failure is a
+// note, too.
+func (l *load) check(ctx context.Context, text string, from, to time.Time, take func(*prommodel.SampleStream)) {
+	step := max(to.Sub(from)/checkTimes, ConflictLasts).Truncate(time.Second)
+	r := reading{
+		load: l, name: "series that contradict each other", from: from, to: to, step: step, faults: &l.notes,
+		query: func(from, to time.Time) query { return query{text, promapi.Range{Start: from, End: to, Step: step}} },
+		take: func(value prommodel.Value, _, _ time.Time) error {
 			matrix, _ := value.(prommodel.Matrix)
-			return matrix, span
-		case of != large && of != slow || late >= inARow || span.End.Sub(span.Start) < 4*span.Step:
-			l.faults.check(what, err)
-			return nil, span
-		}
+			for _, stream := range matrix {
+				if stream != nil {
+					take(stream)
+				}
+			}
+			return nil
+		},
 	}
+	_ = r.run(ctx) // that the context has ended
 }
 
 // clusters looks for series of several clusters without a conflict: names of pods seldom are the same
 // in two clusters, and yet the pods of both would count for one workload.
-func (l *load) clusters(ctx context.Context, span promapi.Range) string {
+func (l *load) clusters(ctx context.Context, from, to time.Time) string {
 	if slices.Contains(l.config.Matchers.names(), ClusterLabel) {
 		return ""
 	}
-	query := "count by (" + ClusterLabel + ") (" + l.config.selector(l.config.MemoryMetric) + ")"
-	at := map[prommodel.Time]int{}
+	text := "count by (" + ClusterLabel + ") (" + l.config.selector(l.config.MemoryMetric) + ")"
+	seen := map[prommodel.Time]bool{}
 	values := map[string]bool{}
-	found, _ := l.check(ctx, query, span)
-	for _, stream := range found {
-		if stream != nil {
-			values[string(stream.Metric[ClusterLabel])] = true
-			for _, one := range stream.Values {
-				at[one.Timestamp]++
-			}
+	several := false // at one time; otherwise it may have been renamed
+	l.check(ctx, text, from, to, func(stream *prommodel.SampleStream) {
+		values[string(stream.Metric[ClusterLabel])] = true
+		for _, v := range stream.Values {
+			several = several || seen[v.Timestamp]
+			seen[v.Timestamp] = true
 		}
-	}
-	if len(at) == 0 || slices.Max(slices.Collect(maps.Values(at))) < 2 {
-		return "" // one at a time: it may have been renamed
+	})
+	if !several {
+		return ""
 	}
 	conflictsTotal.WithLabelValues("cluster").Inc()
-	one := Differing{ClusterLabel, slices.Sorted(maps.Keys(values))}
-	return SeveralClusters(one, byFlag(one))
+	label := Differing{ClusterLabel, slices.Sorted(maps.Keys(values))}
+	return SeveralClusters(label, byFlag(label))
+}
+
+// differing finds what differs between the series of a container at one time.
+func (l *load) differing(ctx context.Context, id containerID, at time.Time) []Differing {
+	var series []map[string]string
+	l.check(ctx, l.config.selector(l.config.MemoryMetric, l.config.container(id)...), at, at, func(stream *prommodel.SampleStream) {
+		labels := map[string]string{}
+		for label, value := range stream.Metric {
+			labels[string(label)] = string(value)
+		}
+		series = append(series, labels)
+	})
+	return Differences(series)
 }
 
 // Differing is a label that differs between series of one container, with its values, sorted.
@@ -171,26 +186,6 @@ func byFlag(labels ...Differing) string {
 // SeveralClusters says that usage is of several clusters, and the way out.
 func SeveralClusters(label Differing, choice string) string {
 	return fmt.Sprintf("usage is of several clusters: label %s; pods of all of them count. %s", label, choice)
-}
-
-// differing finds what differs between the series of a container at one time. Labels that are likely
-// to tell clusters apart come first.
-func (l *load) differing(ctx context.Context, of sampled, at time.Time) []Differing {
-	const what = "labels of series that contradict each other"
-	value, err := l.ask(ctx, l.at(l.config.selector(l.config.MemoryMetric, l.config.container(of.pod, of.container)...), at), what)
-	if err != nil {
-		l.faults.check(what, err)
-		return nil
-	}
-	vector, _ := value.(prommodel.Vector)
-	series := make([]map[string]string, len(vector))
-	for i, one := range vector {
-		series[i] = map[string]string{}
-		for label, value := range one.Metric {
-			series[i][string(label)] = string(value)
-		}
-	}
-	return Differences(series)
 }
 
 // Differences are the labels that differ between series. Those that are likely to tell clusters apart

@@ -111,10 +111,10 @@ func TestOnlyAQuerysOwnTimeIsItsTimeOut(t *testing.T) {
 	_, err := (&net.Dialer{Deadline: time.Now().Add(-time.Second)}).DialContext(t.Context(), "tcp", "127.0.0.1:1")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	err = &url.Error{Op: "Post", URL: "http://a", Err: err}
-	f := failureOf(err, 0, false)
+	f := (&Config{}).failureOf(err, 0, false)
 	require.Equal(t, away, f.class)
-	require.True(t, f.unreached)
-	f = failureOf(err, 0, true)
+	require.True(t, f.unreachable)
+	f = (&Config{}).failureOf(err, 0, true)
 	require.Equal(t, slow, f.class)
-	require.False(t, f.unreached)
+	require.False(t, f.unreachable)
 }

@@ -29,10 +29,10 @@ func TestWhatIsNoAmountLosesOnlyItself(t *testing.T) {
 	})
 	s, _ := source(t, server.URL)
 	pods, err := s.Load(t.Context(), now)
-	require.ErrorContains(t, err, "3 samples of container_cpu_usage_seconds_total that are no amounts (not a number, infinite or below 0), "+
+	require.ErrorContains(t, err, "samples of container_cpu_usage_seconds_total that are not amounts (not a number, infinite or below 0): 3, "+
 		`e.g. NaN at 2026-11-21T11:57:00Z of {name="c", namespace="a", pod_name="p"}`)
-	require.ErrorContains(t, err, "2 samples of container_memory_working_set_bytes that are no amounts")
-	require.ErrorContains(t, err, "1 series of container_memory_working_set_bytes without label namespace, e.g. {}")
+	require.ErrorContains(t, err, "samples of container_memory_working_set_bytes that are not amounts (not a number, infinite or below 0): 2")
+	require.ErrorContains(t, err, "series without label namespace in answers about container_memory_working_set_bytes: 4, e.g. {}")
 	require.Len(t, strings.Split(err.Error(), "\n"), 3)
 	require.Len(t, pods, 1)
 	require.Equal(t, map[string]string{"app": "x"}, pods[0].Labels)
@@ -75,19 +75,19 @@ func TestOneFailingQueryLosesOnlyItself(t *testing.T) {
 		labels              map[string]string
 	}{
 		"nothing fails":                {samples: 2, labels: map[string]string{}},
-		"CPU is bad data":              {query: cpu, answer: `400 {"status":"error","errorType":"bad_data","error":"no good"}`, want: "1 query for container_cpu_usage_seconds_total from 2026-11-21T11:00:00Z to 2026-11-21T11:00:00Z failed, e.g. bad_data: no good", samples: 1, labels: map[string]string{}},
-		"memory is too much":           {query: memory, answer: `422 {"status":"error","errorType":"execution","error":"too many samples"}`, want: "1 query for container_memory_working_set_bytes from 2026-11-21T11:00:00Z to 2026-11-21T11:00:00Z failed, e.g. execution: too many samples", samples: 1, labels: map[string]string{}},
-		"labels take too long":         {query: ofPods, answer: `503 {"status":"error","errorType":"timeout","error":"query timed out"}`, want: `1 query for up{job="kubernetes-pods"} failed (read less, `, samples: 2},
+		"CPU is bad data":              {query: cpu, answer: `400 {"status":"error","errorType":"bad_data","error":"no good"}`, want: "queries for container_cpu_usage_seconds_total failed: 1, e.g. from 2026-11-21T11:00:00Z to 2026-11-21T11:00:00Z: bad_data: no good", samples: 1, labels: map[string]string{}},
+		"memory is too much":           {query: memory, answer: `422 {"status":"error","errorType":"execution","error":"too many samples"}`, want: "queries for container_memory_working_set_bytes failed: 3, e.g. from 2026-11-21T11:00:00Z to 2026-11-21T11:00:00Z: execution: too many samples", samples: 1, labels: map[string]string{}},
+		"labels take too long":         {query: ofPods, answer: `503 {"status":"error","errorType":"timeout","error":"query timed out"}`, want: `queries for up{job="kubernetes-pods"} failed (read less, `, samples: 2},
 		"labels are a number":          {query: ofPods, answer: `{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}`, want: "the answer is a scalar: let --metric-for-pod-labels be", samples: 2},
 		"labels are nothing":           {query: ofPods, answer: `{"status":"success"}`, want: "the answer is nothing: let --metric-for-pod-labels be", samples: 2},
 		"CPU is a vector":              {query: cpu, answer: vector(), want: "is a vector and no matrix", samples: 1, labels: map[string]string{}},
 		"CPU is nothing":               {query: cpu, answer: `{}`, want: "is nothing and no matrix", samples: 1, labels: map[string]string{}},
-		"CPU is no JSON":               {query: cpu, answer: `<html>`, want: "1 query for container_cpu_usage_seconds_total from 2026-11-21T11:00:00Z to 2026-11-21T11:00:00Z failed, e.g. bad_response:", samples: 1, labels: map[string]string{}},
-		"a proxy refuses":              {query: cpu, answer: `401 <html> Who are   you?`, want: "failed (see --prometheus-address and the flags for credentials), e.g. client_error: client error: 401: <html> Who are you?", samples: 1, labels: map[string]string{}},
-		"a proxy finds no one, always": {query: cpu, answer: `502 nobody home`, want: "1 query for container_cpu_usage_seconds_total from 2026-11-21T11:00:00Z to 2026-11-21T11:00:00Z failed, e.g. server_error: server error: 502: nobody home", samples: 1, waits: 7 + 7 + 7, labels: map[string]string{}},
-		"an endless answer is cut":     {query: cpu, answer: `400 ` + strings.Repeat("x\n", 5000), want: "x x x x…", samples: 1, labels: map[string]string{}},
-		"no series match":              {query: memory, answer: nothing, want: "1 query for container_memory_working_set_bytes found no series (see the metric's name, ", samples: 1, labels: map[string]string{}},
-		"a warning":                    {query: memory, answer: `{"status":"success","warnings":["PromQL warning: this is odd"],"data":{"resultType":"matrix","result":[` + series("a", "p", "c", 0, "1") + `]}}`, want: "warnings of Prometheus about container_memory_working_set_bytes, e.g. PromQL warning: this is odd", samples: 2, labels: map[string]string{}},
+		"CPU is no JSON":               {query: cpu, answer: `<html>`, want: "queries for container_cpu_usage_seconds_total failed: 1, e.g. from 2026-11-21T11:00:00Z to 2026-11-21T11:00:00Z: bad_response:", samples: 1, labels: map[string]string{}},
+		"a proxy refuses":              {query: cpu, answer: `401 <html> Who are   you?`, want: "failed (see --prometheus-address and the flags for credentials): 1, e.g. from 2026-11-21T11:00:00Z to 2026-11-21T11:00:00Z: client_error: client error: 401: <html> Who are you?", samples: 1, labels: map[string]string{}},
+		"a proxy finds no one, always": {query: cpu, answer: `502 nobody home`, want: "queries for container_cpu_usage_seconds_total failed: 3, e.g. from 2026-11-21T11:00:00Z to 2026-11-21T11:00:00Z: server_error: server error: 502: nobody home", samples: 1, waits: 7, labels: map[string]string{}},
+		"an endless answer is cut":     {query: cpu, answer: `400 ` + strings.Repeat("x\n", 5000), want: "x x x x …", samples: 1, labels: map[string]string{}},
+		"no series match":              {query: memory, answer: nothing, want: "queries for container_memory_working_set_bytes that found no series (see the metric's name, ", samples: 1, labels: map[string]string{}},
+		"a warning":                    {query: memory, answer: `{"status":"success","warnings":["PromQL warning: this is odd"],"data":{"resultType":"matrix","result":[` + series("a", "p", "c", 0, "1") + `]}}`, want: "warnings of Prometheus about container_memory_working_set_bytes: 4, e.g. PromQL warning: this is odd", samples: 2, labels: map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := answers{row.query: row.answer}
@@ -139,7 +139,7 @@ func TestAPrometheusThatIsNotThereIsGivenUp(t *testing.T) {
 	pods, err := s.Load(t.Context(), now)
 	require.Empty(t, pods)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.ErrorContains(t, err, "Prometheus is unreachable, so the remaining queries are skipped")
+	require.ErrorContains(t, err, "; the remaining queries are skipped")
 	require.Len(t, strings.Split(err.Error(), "\n"), 1)
 	require.Equal(t, []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9}, clk.waited, "half a minute in all, not for each query")
 	again, clk2 := source(t, server.URL)
@@ -189,7 +189,7 @@ func TestLoadEndsWithItsContext(t *testing.T) {
 	pods, err := s.Load(ctx, now)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, pods, 1, "what was read before is kept")
-	require.Equal(t, 3, asked, "labels, CPU and memory, and nothing more")
+	require.Equal(t, 6, asked, "labels, four parts of CPU and one of memory, and nothing more")
 }
 
 // direct answers requests without a network, so that a stalled one ends by the clock of a synctest.
@@ -270,7 +270,7 @@ func TestPodLabelsAreThoseOfTheNewestSeries(t *testing.T) {
 			require.Len(t, pods, 1, "pods without usage are left out")
 			require.Equal(t, row.want, pods[0].Labels)
 			if row.want == nil {
-				require.ErrorContains(t, err, `1 pod with usage but without labels in up{job="kubernetes-pods"}`)
+				require.ErrorContains(t, err, `pods with usage but without labels in up{job="kubernetes-pods"}`)
 			}
 		})
 	}

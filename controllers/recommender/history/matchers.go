@@ -37,7 +37,7 @@ func ParseMatchers(text string) (Matchers, error) {
 		err = errors.New("it is empty")
 	}
 	if err != nil {
-		return nil, fmt.Errorf(`%q are no matchers of PromQL, such as cluster="a" or namespace=~"b|c", pod!~"test-.*": %w`, text, withoutPosition(err))
+		return nil, fmt.Errorf(`%q are no matchers of PromQL, such as cluster="a" or namespace=~"b|c", pod!~"test-.*": %w`, text, err)
 	}
 	for _, m := range out {
 		if m.Name == prommodel.MetricNameLabel {
@@ -82,14 +82,4 @@ func (m Matchers) into(expr parser.Expr) {
 		}
 		return nil
 	})
-}
-
-// withoutPosition is the first error of the parser, whose position is one in what was put around the
-// text.
-func withoutPosition(err error) error {
-	var several parser.ParseErrors
-	if errors.As(err, &several) && len(several) > 0 {
-		return several[0].Err
-	}
-	return err
 }

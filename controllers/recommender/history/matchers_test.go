@@ -18,7 +18,7 @@ func TestMatchers(t *testing.T) {
 		`a="b\"} or up{"`:                   `a="b\"} or up{"`,
 		`a="b", c=~"d|e",`:                  `a="b", c=~"d|e"`,
 		`"k8s.cluster.name"="a"`:            `"k8s.cluster.name"="a"`,
-		`a=b"} or up{c="`:                   `error: "a=b\"} or up{c=\"" are no matchers of PromQL, such as cluster="a" or namespace=~"b|c", pod!~"test-.*": unexpected identifier "b"`,
+		`a=b"} or up{c="`:                   `error: "a=b\"} or up{c=\"" are no matchers of PromQL, such as cluster="a" or namespace=~"b|c", pod!~"test-.*": 1:4: parse error: unexpected identifier "b"`,
 		`cluster`:                           `error: "cluster" are no matchers of PromQL`,
 		``:                                  `error: "" are no matchers of PromQL, such as cluster="a" or namespace=~"b|c", pod!~"test-.*": it is empty`,
 		`="b"`:                              `error: "=\"b\"" are no matchers of PromQL`,

@@ -8,8 +8,6 @@ import (
 	prommodel "github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
-
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
 // coreLabel names the core that a series is of: a cAdvisor outside kubelets has one series for each.
@@ -22,26 +20,18 @@ func OfCore(value string) bool { return value != "" && value != "total" }
 // differ in their core add up; others, such as those of replicas and of other jobs, are copies.
 func (c *Config) cpuQuery() string {
 	rate := func(cores labels.MatchType) string {
-		of := &labels.Matcher{Type: cores, Name: coreLabel, Value: "|total"}
-		return "rate(" + c.selector(c.CPUMetric, of) + "[" + c.Resolution.String() + "])"
+		allCores := &labels.Matcher{Type: cores, Name: coreLabel, Value: "|total"}
+		return "rate(" + c.selector(c.CPUMetric, allCores) + "[" + c.Resolution.String() + "])"
 	}
-	return c.of("max", rate(labels.MatchRegexp)+" or sum without ("+coreLabel+") ("+rate(labels.MatchNotRegexp)+")")
+	return c.aggregate("max", rate(labels.MatchRegexp)+" or sum without ("+coreLabel+") ("+rate(labels.MatchNotRegexp)+")")
 }
 
 // memoryQuery asks for bytes.
-func (c *Config) memoryQuery() string { return c.of("max", c.selector(c.MemoryMetric)) }
+func (c *Config) memoryQuery() string { return c.aggregate("max", c.selector(c.MemoryMetric)) }
 
-// metric is the name of the metric with the usage of a resource.
-func (c *Config) metric(r model.Resource) string {
-	if r == model.CPU {
-		return c.CPUMetric
-	}
-	return c.MemoryMetric
-}
-
-// of aggregates the series of each container. The server does it, as labels of series are much longer
+// aggregate aggregates the series of each container. The server does it, as labels of series are much longer
 // than those of containers: an answer has one series a container.
-func (c *Config) of(aggregation, query string) string {
+func (c *Config) aggregate(aggregation, query string) string {
 	return aggregation + " by (" + labelTexts(c.identity()) + ") (" + query + ")"
 }
 
@@ -77,8 +67,8 @@ func (c *Config) selector(metric string, more ...*labels.Matcher) string {
 }
 
 // container matches the series of one container.
-func (c *Config) container(pod model.PodID, name string) (out []*labels.Matcher) {
-	for i, value := range []string{pod.Namespace, pod.Name, name} {
+func (c *Config) container(id containerID) (out []*labels.Matcher) {
+	for i, value := range []string{id.pod.Namespace, id.pod.Name, id.name} {
 		out = append(out, &labels.Matcher{Type: labels.MatchEqual, Name: c.identity()[i], Value: value})
 	}
 	return out

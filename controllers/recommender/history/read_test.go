@@ -94,7 +94,7 @@ func TestASizeThatWasTooLargeIsSeldomAskedAgain(t *testing.T) {
 	s, _ := source(t, address, "--history-length=10d")
 	pods, _ := s.Load(t.Context(), now)
 	require.Len(t, pods[0].Samples(), 2*(10*24*60+1))
-	require.Equal(t, 5, refused, "256 and 128 of CPU, and 128 again after 16, 32 and 64 pieces")
+	require.Equal(t, 16, refused, "256 and 128 of each, and again after 16, 32 and 64 parts")
 	var good []request
 	for _, one := range asked(memory) {
 		if one.steps <= 100 {
@@ -133,7 +133,7 @@ func TestSizesGrowAgainOnceTheServerCan(t *testing.T) {
 	s, _ := source(t, address, "--history-length=20d")
 	pods, _ := s.Load(t.Context(), now)
 	require.Len(t, pods[0].Samples(), 2*(20*24*60+1))
-	require.Less(t, len(asked(cpu)), 250, "4 at a time are 7,200")
+	require.Less(t, len(asked(cpu)), 400, "4 at a time are 7,200")
 }
 
 func TestATimeWithoutUsageMakesNoLargeAnswer(t *testing.T) {
@@ -197,8 +197,8 @@ func TestAPieceThatNeverComesLosesOnlyItself(t *testing.T) {
 	pods, err := s.Load(t.Context(), now)
 	require.Len(t, pods[0].Samples(), 2*(24*60+1)-16)
 	require.Len(t, clk.waited, 7, "two minutes")
-	require.ErrorContains(t, err, "1 query for container_cpu_usage_seconds_total from 2026-11-20T12:05:00Z to 2026-11-20T12:20:00Z failed (ask less often, with --prometheus-qps), e.g. client_error: client error: 429")
-	require.NotContains(t, err.Error(), "the rest is not known")
+	require.ErrorContains(t, err, "queries for container_cpu_usage_seconds_total failed (ask less often, with --prometheus-qps): 1, e.g. from 2026-11-20T12:05:00Z to 2026-11-20T12:20:00Z: client_error: client error: 429: too many outstanding requests")
+	require.NotContains(t, err.Error(), "on was read")
 }
 
 func TestAMetricThatFailsDoesNotEndTheOther(t *testing.T) {
@@ -216,22 +216,20 @@ func TestAMetricThatFailsDoesNotEndTheOther(t *testing.T) {
 	})
 	s, _ := source(t, address, "--history-length=1d")
 	pods, err := s.Load(t.Context(), now)
-	require.ErrorContains(t, err, "reading container_cpu_usage_seconds_total ended at ")
+	require.ErrorContains(t, err, "; nothing from 2026-11-20T13:")
 	require.NotContains(t, err.Error(), "container_memory")
-	covered(t, asked(memory), now.Add(-24*time.Hour), now, 64)
+	covered(t, asked(memory), now.Add(-24*time.Hour), now, 10_000)
 	require.Greater(t, len(pods[0].Samples()), 24*60)
 }
 
 func TestAServerSaysWhenToAskAgain(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"":                              time.Second,
-		"nonsense":                      time.Second,
-		"-5":                            time.Second,
-		"0":                             time.Second,
-		"30":                            30 * time.Second,
-		"86400":                         2 * time.Minute,
-		"Sat, 21 Nov 2026 12:00:45 GMT": 45 * time.Second,
-		"Sat, 21 Nov 2026 11:00:00 GMT": time.Second,
+		"":         time.Second,
+		"nonsense": time.Second,
+		"-5":       time.Second,
+		"0":        time.Second,
+		"30":       30 * time.Second,
+		"86400":    2 * time.Minute,
 	} {
 		t.Run(text, func(t *testing.T) {
 			refused := false
@@ -241,7 +239,6 @@ func TestAServerSaysWhenToAskAgain(t *testing.T) {
 				}
 				refused = true
 				w.Header().Set("Retry-After", text)
-				w.Header().Set("Date", now.Format(http.TimeFormat))
 				http.Error(w, "the rate limit is exceeded", http.StatusTooManyRequests)
 				return true
 			})
