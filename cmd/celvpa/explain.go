@@ -40,9 +40,9 @@ func explainCommand(compile compileFunc) *cobra.Command {
 KIND/NAME, as in pod/web-1 or deploy/web, says which. Without it, the only VerticalPodAutoscaler of the namespace is explained.
 
 The first line is the verdict: what happens next, or what keeps it from happening. Below are the blockers, the most urgent
-first, each with a token that scripts can rely on; then the numbers, from the usage of the containers to the resources of the
-pods, each with the rule that set it; then what the updater would do with each pod. -o wide adds every step of every rule, the
-last decisions and events, and the processes with their rules.
+first, each with a token that scripts can rely on; then what is recommended, by which rule; then what the updater would do with
+the pods, and why. -o wide has all findings, percentiles of usage, every step of every rule, each pod, the last decisions and
+events, and the processes with their rules.
 
 It asks the recommender, the updater and the admission controller what they know, through the API server, and reads the
 objects around the VPA. What a process that cannot be asked would say is computed from these objects, by the rules of this

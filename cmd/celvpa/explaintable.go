@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,35 +14,145 @@ import (
 
 func explainForms(r *explain.Report) map[string]func(*page) {
 	return map[string]func(*page){
-		"table": func(p *page) { printReport(p, r, false) },
-		"wide":  func(p *page) { printReport(p, r, true) },
+		"table": func(p *page) { printSummary(p, r) },
+		"wide":  func(p *page) { printReport(p, r) },
 	}
 }
 
-// printReport prints a report as text: the verdict, what blocks, the numbers, the pods.
-func printReport(p *page, r *explain.Report, wide bool) {
+// printSummary prints a report for a screen: the verdict, what blocks, the numbers, and the pods with what changes and why.
+func printSummary(p *page, r *explain.Report) {
+	p.wrapped("", r.Verdict.Text+" ("+r.Verdict.Token+")")
+	printSubject(p, r)
+	blocks := slices.DeleteFunc(slices.Clone(r.Findings), func(f explain.Finding) bool { return f.Class != explain.Misconfigured && f.Class != explain.Waiting })
+	if len(blocks) > 0 {
+		p.printf("\n")
+	}
+	for _, f := range blocks {
+		if f.Token == r.Verdict.Token { // the verdict has its text
+			p.wrapped("", f.Class+" → "+cmp.Or(f.WayOut, "-"))
+			continue
+		}
+		about := ""
+		if f.About != "" {
+			about = ", " + f.About
+		}
+		p.wrapped("", f.Class+": "+f.Token+about+": "+withWayOut(&f))
+	}
+	printTargets(p, r.Resources)
+	printGroups(p, r)
+	printUnknown(p, r.Unknown, p.wrapped)
+	if left := len(r.Findings) - len(blocks); left > 0 {
+		p.printf("\n-o wide shows %s.\n", simulate.Counted(left, "more finding"))
+	}
+}
+
+// printTargets prints what is recommended for each container, and what set it.
+func printTargets(p *page, list []explain.Amounts) {
+	if len(list) == 0 {
+		return
+	}
+	p.printf("\n")
+	p.row("CONTAINER", "RESOURCE", "P90", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
+	for i := range list {
+		a := &list[i]
+		by := "-"
+		if n := len(a.Way); n > 0 {
+			by = a.Way[n-1].Path()
+		}
+		p.row(cmp.Or(a.Container, podRow), a.Resource, percentile(a.Usage, "90"), cmp.Or(a.LowerBound, "-"), cmp.Or(a.Target, "-"), cmp.Or(a.UpperBound, "-"), by)
+	}
+	p.end()
+}
+
+// printGroups prints what happens to the pods and why. Pods with one fate share a paragraph.
+func printGroups(p *page, r *explain.Report) {
+	namespace, _, _ := strings.Cut(r.VPA, "/")
+	pods := map[string][]string{}
+	var fates []string
+	for i := range r.Pods {
+		pod := &r.Pods[i]
+		fate := cmp.Or(pod.Action, "-")
+		if pod.Rule != "" {
+			fate += ", by " + pod.Rule
+		}
+		if pod.Reason != "" {
+			fate += ": " + pod.Reason
+		}
+		if changes := requestChanges(pod.Change); changes != "" {
+			fate += " (" + changes + ")"
+		}
+		if pods[fate] == nil {
+			fates = append(fates, fate)
+		}
+		pods[fate] = append(pods[fate], strings.TrimPrefix(pod.Pod, namespace+"/"))
+	}
+	if len(fates) > 0 {
+		p.printf("\n")
+	}
+	for _, fate := range fates {
+		p.wrapped("", simulate.Few(pods[fate])+": "+fate)
+	}
+}
+
+// requestChanges says how requests change; of limits it says only that they do.
+func requestChanges(list []answers.Change) string {
+	var out []string
+	limits := ""
+	container := "-"
+	for _, change := range list {
+		field, isRequest := strings.CutPrefix(change.Field, "requests.")
+		if !isRequest {
+			limits = "; and limits"
+			continue
+		}
+		text := fmt.Sprintf("%s %s → %s", field, cmp.Or(change.From, answers.Unset), change.To)
+		if n := len(out); n > 0 && change.Container == container {
+			out[n-1] += ", " + text
+			continue
+		}
+		container = change.Container
+		out = append(out, cmp.Or(container, "the pod")+" "+text)
+	}
+	if len(out) == 0 {
+		return strings.TrimPrefix(limits, "; and ")
+	}
+	return strings.Join(out, "; ") + limits
+}
+
+// printReport prints all of a report as text.
+func printReport(p *page, r *explain.Report) {
 	p.printf("%s (%s)\n", oneLine(r.Verdict.Text), r.Verdict.Token)
+	printSubject(p, r)
+	printFindings(p, r.Findings)
+	printAmounts(p, r.Resources)
+	printPods(p, r.Pods)
+	printHistory(p, r)
+	printProcesses(p, r)
+	printUnknown(p, r.Unknown, p.line)
+}
+
+func printSubject(p *page, r *explain.Report) {
 	if r.VPA != "" {
 		p.printf("VerticalPodAutoscaler %s, %s, mode %s, at %s\n", r.VPA, cmp.Or(r.Target, "no target"), r.Mode, stamp(r.Now))
 	}
-	printFindings(p, r.Findings)
-	printAmounts(p, r.Resources, wide)
-	printPods(p, r.Pods, wide)
-	if wide {
-		printHistory(p, r)
-		printProcesses(p, r)
-	}
-	printUnknown(p, r.Unknown)
 }
 
-func printUnknown(p *page, list []string) {
+// printUnknown prints what could not be found out, each with a function that takes an indent and a text.
+func printUnknown(p *page, list []string, write func(indent, text string)) {
 	if len(list) == 0 {
 		return
 	}
 	p.printf("\nNot known:\n")
-	for _, line := range list {
-		p.printf("  %s\n", oneLine(line))
+	for _, text := range list {
+		write("  ", text)
 	}
+}
+
+func withWayOut(f *explain.Finding) string {
+	if f.WayOut == "" {
+		return f.Text
+	}
+	return f.Text + " → " + f.WayOut
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -53,11 +164,7 @@ func printFindings(p *page, findings []explain.Finding) {
 	p.printf("\n")
 	p.row("CLASS", "TOKEN", "ABOUT", "WHY")
 	for _, f := range findings {
-		why := f.Text
-		if f.WayOut != "" {
-			why += " → " + f.WayOut
-		}
-		p.row(f.Class, f.Token, cmp.Or(f.About, "-"), why)
+		p.row(f.Class, f.Token, cmp.Or(f.About, "-"), withWayOut(&f))
 	}
 	p.end()
 }
@@ -65,7 +172,7 @@ func printFindings(p *page, findings []explain.Finding) {
 // shown are the percentiles in the table.
 var shown = []string{"50", "90", "95"}
 
-func printAmounts(p *page, list []explain.Amounts, wide bool) {
+func printAmounts(p *page, list []explain.Amounts) {
 	if len(list) == 0 {
 		return
 	}
@@ -88,9 +195,6 @@ func printAmounts(p *page, list []explain.Amounts, wide bool) {
 		p.row(append(cells, by)...)
 	}
 	p.end()
-	if !wide {
-		return
-	}
 	for i := range list {
 		a := &list[i]
 		if steps := slices.Concat(a.Way, a.Bounds); len(steps) > 0 {
@@ -113,32 +217,22 @@ func percentile(list []answers.Percentile, percent string) string {
 	return "-"
 }
 
-func printPods(p *page, pods []explain.Pod, wide bool) {
+func printPods(p *page, pods []explain.Pod) {
 	if len(pods) == 0 {
 		return
 	}
 	p.printf("\n")
-	head := []any{"POD", "ACTION", "RULE", "PRIORITY", "CHANGE"}
-	if wide {
-		head = append(head, "NODE", "PHASE", "REASON")
-	}
-	p.row(head...)
+	p.row("POD", "ACTION", "RULE", "PRIORITY", "CHANGE", "NODE", "PHASE", "REASON")
 	for i := range pods {
 		pod := &pods[i]
 		changes := make([]string, len(pod.Change))
 		for j, change := range pod.Change {
 			changes[j] = change.String()
 		}
-		cells := []any{pod.Pod, cmp.Or(pod.Action, "-"), cmp.Or(pod.Rule, "-"), pod.Priority, cmp.Or(strings.Join(changes, "; "), "-")}
-		if wide {
-			cells = append(cells, cmp.Or(pod.Node, "-"), cmp.Or(pod.Phase, "-"), cmp.Or(pod.Reason, "-"))
-		}
-		p.row(cells...)
+		p.row(pod.Pod, cmp.Or(pod.Action, "-"), cmp.Or(pod.Rule, "-"), pod.Priority, cmp.Or(strings.Join(changes, "; "), "-"),
+			cmp.Or(pod.Node, "-"), cmp.Or(pod.Phase, "-"), cmp.Or(pod.Reason, "-"))
 	}
 	p.end()
-	if !wide {
-		return
-	}
 	for i := range pods {
 		if len(pods[i].Steps) > 0 {
 			p.printf("\n%s\n", oneLine(pods[i].Pod))
