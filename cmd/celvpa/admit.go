@@ -1,18 +1,17 @@
 package main
 
 import (
-	patch "gomodules.xyz/jsonpatch/v2"
-
 	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"strings"
-	"time"
+
+	"github.com/spf13/cobra"
+	patch "gomodules.xyz/jsonpatch/v2"
 
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
-	"github.com/spf13/cobra"
 )
 
 // admitCommand gives the pods in manifests their recommendation.
@@ -57,14 +56,10 @@ rules could not be used. Readable input is answered even then.`,
 }
 
 func runAdmit(cmd *cobra.Command, o *offline) error {
-	if err := o.check("", nil); err != nil {
-		return err
-	}
-	book, err := o.rules.open()
+	cluster, unread, err := o.open(cmd)
 	if err != nil {
 		return err
 	}
-	cluster, unread := o.load(cmd, book, time.Now())
 	result, unusable := cluster.Admit(o.explain)
 	notes := cluster.Notes()
 	for i := range result.Items {
@@ -99,12 +94,10 @@ func explainAdmissions(to io.Writer, r *simulate.Admissions) error {
 }
 
 func admitForms(r *simulate.Admissions) map[string]func(*page) {
-	return map[string]func(*page){
-		"yaml":  func(p *page) { eachAllowed(p, r, printObject) },
-		"patch": func(p *page) { eachAllowed(p, r, printPatch) },
-		"table": func(p *page) { printAdmissions(p, r, false) },
-		"wide":  func(p *page) { printAdmissions(p, r, true) },
-	}
+	forms := tables(func(p *page, wide bool) { printAdmissions(p, r, wide) })
+	forms["yaml"] = func(p *page) { eachAllowed(p, r, printObject) }
+	forms["patch"] = func(p *page) { eachAllowed(p, r, printPatch) }
+	return forms
 }
 
 // printAdmissions prints a row for each pod.

@@ -56,32 +56,17 @@ could not be used. Readable input is answered even then.`,
 }
 
 func runPlan(cmd *cobra.Command, o *offline) error {
-	if err := o.check("", nil); err != nil {
-		return err
-	}
-	now, err := o.time()
+	cluster, unread, err := o.open(cmd)
 	if err != nil {
 		return err
 	}
-	book, err := o.rules.open()
-	if err != nil {
-		return err
-	}
-	cluster, unread := o.load(cmd, book, now)
 	result, unusable := cluster.Plan(o.explain)
 	o.printNotes(cmd, cluster.Notes())
-	if err := o.print(cmd.OutOrStdout(), result, planForms(result, o.explain)); err != nil {
+	if err := o.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printPlan(p, result, o.explain, wide) })); err != nil {
 		return err
 	}
 	nothing := len(result.Items) == 0 && result.VPAs == 0
 	return o.end(faults.Join(unread, unusable), nothing, "there is no pod and no VerticalPodAutoscaler in %s: nothing was planned", false)
-}
-
-func planForms(r *simulate.Plan, explain bool) map[string]func(*page) {
-	return map[string]func(*page){
-		"table": func(p *page) { printPlan(p, r, explain, false) },
-		"wide":  func(p *page) { printPlan(p, r, explain, true) },
-	}
 }
 
 func printPlan(p *page, r *simulate.Plan, explain, wide bool) {

@@ -67,6 +67,14 @@ func (p *printer) print(to io.Writer, result any, own map[string]func(*page)) er
 	return nil
 }
 
+// tables are the forms of a result that is a table, of which wide has all columns.
+func tables(write func(p *page, wide bool)) map[string]func(*page) {
+	return map[string]func(*page){
+		"table": func(p *page) { write(p, false) },
+		"wide":  func(p *page) { write(p, true) },
+	}
+}
+
 // page is where text goes that people read. It remembers its first error, which Flush returns.
 type page struct {
 	*bufio.Writer

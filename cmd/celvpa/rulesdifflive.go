@@ -90,7 +90,7 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 	if _, err := from.time(); err != nil {
 		return err // before a cluster is read
 	}
-	display := newProgress(cmd.ErrOrStderr(), p.form == "json" || p.form == "yaml")
+	display := newProgress(cmd.ErrOrStderr())
 	defer display.end()
 	set, notes, unread := d.read(cmd, display)
 	var written time.Time
@@ -113,11 +113,7 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 		left = len(result.Items) - d.top
 		result.Items = result.Items[:d.top]
 	}
-	forms := map[string]func(*page){
-		"table": func(p *page) { printImpact(p, result, left, false) },
-		"wide":  func(p *page) { printImpact(p, result, left, true) },
-	}
-	if err := p.print(cmd.OutOrStdout(), result, forms); err != nil {
+	if err := p.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printImpact(p, result, left, wide) })); err != nil {
 		return err
 	}
 	from.live = d.cluster
