@@ -135,6 +135,8 @@ this page; with --rules-dir it adds your own overlays that are enforced for all 
 | policy | the webhook; also the API server if the ValidatingAdmissionPolicy of "celvpa crd --vap" is installed |
 | webhook | the webhook only |
 
+| check | field | says | enforced by |
+|---|---|---|---|
 `
 
 func checksCommand(o *ruleOptions) *cobra.Command {
@@ -164,15 +166,7 @@ func printChecks(out io.Writer, o *ruleOptions) error {
 		byWebhook[rule] = true
 	}
 	fmt.Fprint(out, checksHead)
-	set := ""
 	for _, c := range checks {
-		if name, _, _ := strings.Cut(c.Rule, "/"); name != set {
-			if set != "" {
-				fmt.Fprintln(out)
-			}
-			set = name
-			fmt.Fprintf(out, "## %s\n\n%s\n\n| check | field | says | enforced by |\n|---|---|---|---|\n", set, c.Description)
-		}
 		by := "policy"
 		switch {
 		case c.Validation.EnforcedAt(document.EnforceSchema):
@@ -184,7 +178,7 @@ func printChecks(out io.Writer, o *ruleOptions) error {
 		if c.Validation.Severity.Value == document.SeverityWarn {
 			says = "warning: " + says
 		}
-		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", c.Validation.Name.Value, checkFields(c.Validation), says, by); err != nil {
+		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", c.Rule, checkFields(c.Validation), says, by); err != nil {
 			return err
 		}
 	}
