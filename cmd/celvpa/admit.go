@@ -23,10 +23,7 @@ func admitCommand(compile compileFunc) *cobra.Command {
 		Long: `Runs the admission controller on manifests: the same rules and the same code as in a cluster, for every pod and for one new
 pod of each workload.
 
-Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
---kubeconfig, --context, -n, -A and --as say. It only gets and lists.
-
-PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
+` + inputHelp + `Objects without
 a namespace are in namespace default. VerticalPodAutoscalers carry their recommendation in status.recommendation, as in a
 cluster and as celvpa recommend -o yaml prints it. LimitRanges bound it and set defaults. RuleOverlays apply as in a cluster.
 

@@ -138,7 +138,7 @@ func TestBacktestsThatCannotRun(t *testing.T) {
 		"a value that is not allowed":   {[]string{"--sweep", "estimate.marginFraction=-1"}, "-1 is below the least allowed, 0"},
 		"a parameter that cannot act":   {[]string{"--sweep", "eviction.resizeWithoutAdmission=false"}, "--sweep eviction.resizeWithoutAdmission=false: this parameter does nothing in celvpa backtest"},
 		"a parameter behind a gate":     {[]string{"--sweep", "maxBoostedCPU=1,2"}, "behind a feature gate; add --feature-gates=CPUStartupBoost=true"},
-		"more combinations than anyone": {[]string{"--sweep", "estimate.marginFraction=" + numbers(15), "--sweep", "oom-bump.ratio=" + numbers(15)}, "--sweep: there are 225 or more combinations of values for 1 sets of rules; 200 policies are the most: try fewer values at a time"},
+		"more combinations than anyone": {[]string{"--sweep", "estimate.marginFraction=" + numbers(15), "--sweep", "oom-bump.ratio=" + numbers(15)}, "--sweep: there are 225 or more combinations of values for 1 sets of rules; the limit is 200 policies: try fewer values at a time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := tt.args

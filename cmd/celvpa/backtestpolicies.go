@@ -137,7 +137,7 @@ func (o *backtestOptions) sweep(t *tried) error {
 			}
 		}
 		if combinations = next; len(combinations)*len(t.named) > maxPolicies {
-			return fmt.Errorf("--sweep: there are %d or more combinations of values for %d sets of rules; %d policies are the most: try fewer values at a time",
+			return fmt.Errorf("--sweep: there are %d or more combinations of values for %d sets of rules; the limit is %d policies: try fewer values at a time",
 				len(combinations), len(t.named), maxPolicies)
 		}
 	}

@@ -16,6 +16,12 @@ import (
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
+// inputHelp says in the help of commands what they read.
+const inputHelp = `Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
+--kubeconfig, --context, -n, -A and --as say. It only gets and lists.
+
+PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. `
+
 // offline is what the commands that work on manifests, or on the objects of a cluster, have in common.
 type offline struct {
 	printer

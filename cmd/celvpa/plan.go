@@ -19,10 +19,7 @@ func planCommand(compile compileFunc) *cobra.Command {
 		Long: `Runs one cycle of the updater on manifests: the same rules and the same code as in a cluster. A line for each pod says what
 the updater would do and why. It changes nothing.
 
-Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
---kubeconfig, --context, -n, -A and --as say. It only gets and lists.
-
-PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
+` + inputHelp + `Objects without
 a namespace are in namespace default. Pods are running pods with node and status, as kubectl get pod -o yaml prints them; none
 are made from templates. VerticalPodAutoscalers carry their recommendation in status.recommendation, as in a cluster and as
 celvpa recommend -o yaml prints it, and may stand beside the folder that it was made for. LimitRanges bound the

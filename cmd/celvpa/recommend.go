@@ -30,10 +30,7 @@ func recommendCommand(compile compileFunc) *cobra.Command {
 		Long: `Runs the recommender on files: the same rules and the same code as in a cluster, for every VerticalPodAutoscaler in the
 manifests.
 
-Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
---kubeconfig, --context, -n, -A and --as say. It only gets and lists.
-
-PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. The workloads
+` + inputHelp + `The workloads
 and pods in the manifests decide which usage belongs to which VerticalPodAutoscaler. RuleOverlays apply as in a cluster.
 Objects without a namespace are in namespace default.
 
