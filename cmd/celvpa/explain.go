@@ -237,33 +237,44 @@ func printTargets(p *page, list []explain.Amounts) {
 	p.end()
 }
 
-// printGroups prints what happens to the pods and why. Pods with one fate share a paragraph.
+// podGroup are pods with which the updater does the same by the same rule.
+type podGroup struct {
+	action, why string // of the first
+	mixed       bool   // others have another reason or other changes
+	pods        []string
+}
+
+// printGroups prints what happens to the pods and why, with a paragraph for each action and rule.
 func printGroups(p *page, r *explain.Report) {
 	namespace, _, _ := strings.Cut(r.VPA, "/")
-	pods := map[string][]string{}
-	var fates []string
+	var groups []*podGroup
 	for i := range r.Pods {
 		pod := &r.Pods[i]
-		fate := cmp.Or(pod.Action, "-")
+		action, why := cmp.Or(pod.Action, "-"), pod.Reason
 		if pod.Rule != "" {
-			fate += ", by " + pod.Rule
-		}
-		if pod.Reason != "" {
-			fate += ": " + pod.Reason
+			action += ", by " + pod.Rule
 		}
 		if changes := requestChanges(pod.Change); changes != "" {
-			fate += " (" + changes + ")"
+			why += " (" + changes + ")"
 		}
-		if pods[fate] == nil {
-			fates = append(fates, fate)
+		at := slices.IndexFunc(groups, func(g *podGroup) bool { return g.action == action })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, &podGroup{action: action, why: why})
 		}
-		pods[fate] = append(pods[fate], strings.TrimPrefix(pod.Pod, namespace+"/"))
+		g := groups[at]
+		g.mixed = g.mixed || g.why != why
+		g.pods = append(g.pods, strings.TrimPrefix(pod.Pod, namespace+"/"))
 	}
-	if len(fates) > 0 {
+	if len(groups) > 0 {
 		p.printf("\n")
 	}
-	for _, fate := range fates {
-		p.wrapped("", simulate.Few(pods[fate])+": "+fate)
+	for _, g := range groups {
+		text := simulate.Few(g.pods) + ": " + g.action + ": " + g.why
+		if g.mixed {
+			text += "; that is the first, and -o wide has all"
+		}
+		p.wrapped("", text)
 	}
 }
 
