@@ -75,10 +75,11 @@ func (h *historyFlags) sources(cmd *cobra.Command, now time.Time, wanted times, 
 		return nil, fmt.Errorf("--history says where usage comes from: name a file, or the URL of a Prometheus")
 	}
 	served := h.served(now, wanted)
-	if !served.from.Before(served.to) {
-		return nil, fmt.Errorf("what is replayed begins at %s, which is not before %s: see --from and --to", served.from.Format(time.RFC3339), served.to.Format(time.RFC3339))
-	}
-	if !slices.ContainsFunc(h.from, isServer) {
+	if slices.ContainsFunc(h.from, isServer) {
+		if !served.from.Before(served.to) {
+			return nil, fmt.Errorf("what is replayed begins at %s, which is not before %s: see --from and --to", served.from.Format(time.RFC3339), served.to.Format(time.RFC3339))
+		}
+	} else {
 		var given error
 		h.ofServer.VisitAll(func(f *pflag.Flag) {
 			if f.Changed {
