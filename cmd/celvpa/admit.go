@@ -1,18 +1,17 @@
 package main
 
 import (
-	patch "gomodules.xyz/jsonpatch/v2"
-
 	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"strings"
-	"time"
+
+	"github.com/spf13/cobra"
+	patch "gomodules.xyz/jsonpatch/v2"
 
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
-	"github.com/spf13/cobra"
 )
 
 // admitCommand gives the pods in manifests their recommendation.
@@ -24,10 +23,7 @@ func admitCommand(compile compileFunc) *cobra.Command {
 		Long: `Runs the admission controller on manifests: the same rules and the same code as in a cluster, for every pod and for one new
 pod of each workload.
 
-Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
---kubeconfig, --context, -n, -A and --as say. It only gets and lists.
-
-PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
+` + inputHelp + `Objects without
 a namespace are in namespace default. VerticalPodAutoscalers carry their recommendation in status.recommendation, as in a
 cluster and as celvpa recommend -o yaml prints it. LimitRanges bound it and set defaults. RuleOverlays apply as in a cluster.
 
@@ -57,14 +53,10 @@ rules could not be used. Readable input is answered even then.`,
 }
 
 func runAdmit(cmd *cobra.Command, o *offline) error {
-	if err := o.check("", nil); err != nil {
-		return err
-	}
-	book, err := o.rules.open()
+	cluster, unread, err := o.open(cmd)
 	if err != nil {
 		return err
 	}
-	cluster, unread := o.load(cmd, book, time.Now())
 	result, unusable := cluster.Admit(o.explain)
 	notes := cluster.Notes()
 	for i := range result.Items {
@@ -99,12 +91,10 @@ func explainAdmissions(to io.Writer, r *simulate.Admissions) error {
 }
 
 func admitForms(r *simulate.Admissions) map[string]func(*page) {
-	return map[string]func(*page){
-		"yaml":  func(p *page) { eachAllowed(p, r, printObject) },
-		"patch": func(p *page) { eachAllowed(p, r, printPatch) },
-		"table": func(p *page) { printAdmissions(p, r, false) },
-		"wide":  func(p *page) { printAdmissions(p, r, true) },
-	}
+	forms := tables(func(p *page, wide bool) { printAdmissions(p, r, wide) })
+	forms["yaml"] = func(p *page) { eachAllowed(p, r, printObject) }
+	forms["patch"] = func(p *page) { eachAllowed(p, r, printPatch) }
+	return forms
 }
 
 // printAdmissions prints a row for each pod.

@@ -136,9 +136,9 @@ func TestBacktestsThatCannotRun(t *testing.T) {
 		"a parameter without its set":   {[]string{"--sweep", "marginFraction=1"}, "--sweep marginFraction=1: policy shipped has no such parameter; did you mean estimate.marginFraction?"},
 		"a value of another type":       {[]string{"--sweep", "estimate.marginFraction=much"}, `--sweep estimate.marginFraction=much: --recommendation-margin-fraction: "much" is not a finite number (param marginFraction of RuleSet estimate@1.0.0, at rules/estimate.yaml:24:12)`},
 		"a value that is not allowed":   {[]string{"--sweep", "estimate.marginFraction=-1"}, "-1 is below the least allowed, 0"},
-		"a parameter that cannot act":   {[]string{"--sweep", "eviction.resizeWithoutAdmission=false"}, "--in-place-without-admission does nothing in celvpa backtest: this command assumes that the admission controller is alive; leave it out"},
+		"a parameter that cannot act":   {[]string{"--sweep", "eviction.resizeWithoutAdmission=false"}, "--sweep eviction.resizeWithoutAdmission=false: this parameter does nothing in celvpa backtest"},
 		"a parameter behind a gate":     {[]string{"--sweep", "maxBoostedCPU=1,2"}, "behind a feature gate; add --feature-gates=CPUStartupBoost=true"},
-		"more combinations than anyone": {[]string{"--sweep", "estimate.marginFraction=" + numbers(15), "--sweep", "oom-bump.ratio=" + numbers(15)}, "--sweep: there are 225 or more combinations of values for 1 sets of rules; 200 policies are the most: try fewer values at a time"},
+		"more combinations than anyone": {[]string{"--sweep", "estimate.marginFraction=" + numbers(15), "--sweep", "oom-bump.ratio=" + numbers(15)}, "--sweep: there are 225 or more combinations of values for 1 sets of rules; the limit is 200 policies: try fewer values at a time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := tt.args
@@ -161,13 +161,10 @@ func numbers(n int) string {
 	return strings.Join(out, ",")
 }
 
-// TestABarSaysHowLongTheRestMayTake, on a terminal and in a file.
+// TestABarSaysHowLongTheRestMayTake on a terminal; a file has nothing of it.
 func TestABarSaysHowLongTheRestMayTake(t *testing.T) {
 	begin := time.Now().Add(-10 * time.Second)
-	for terminal, want := range map[bool]string{
-		true:  "\r\x1b[Kcelvpa: replaying [#######                       ] 25%, 30s left",
-		false: "celvpa: replaying: 25%, 30s left\n",
-	} {
+	for terminal, want := range map[bool]string{true: "\r\x1b[Kcelvpa: replaying [#######                       ] 25%, 30s left", false: ""} {
 		var out bytes.Buffer
 		p := &progress{to: &out, terminal: terminal}
 		p.bar("replaying", begin, 25, 100)

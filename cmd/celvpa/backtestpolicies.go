@@ -137,7 +137,7 @@ func (o *backtestOptions) sweep(t *tried) error {
 			}
 		}
 		if combinations = next; len(combinations)*len(t.named) > maxPolicies {
-			return fmt.Errorf("--sweep: there are %d or more combinations of values for %d sets of rules; %d policies are the most: try fewer values at a time",
+			return fmt.Errorf("--sweep: there are %d or more combinations of values for %d sets of rules; the limit is %d policies: try fewer values at a time",
 				len(combinations), len(t.named), maxPolicies)
 		}
 	}
@@ -182,11 +182,8 @@ func (o *backtestOptions) parseSweep(text string, named []namedRules) (key strin
 		switch {
 		case i < 0:
 			return "", nil, fmt.Errorf("policy %s has no such parameter; %s", one.name, suggestParams(key, params))
-		case !slices.ContainsFunc(o.rules.of.points, params[i].At):
-			return "", nil, fmt.Errorf("this parameter does nothing in celvpa backtest, which runs no rule set that reads it")
-		}
-		if why := o.rules.whyIdle(params[i].Param.Flag); params[i].Param.Flag != "" && why != "" {
-			return "", nil, errors.New(why)
+		case !slices.ContainsFunc(o.rules.of.points, params[i].At), slices.Contains(o.rules.of.without, params[i].Param.Flag):
+			return "", nil, errors.New("this parameter does nothing in celvpa backtest")
 		}
 		if why := o.rules.whyGated(params[i].Param.Flag, one.rules.Library, one.rules.Options.Gates); params[i].Param.Flag != "" && why != "" {
 			return "", nil, errors.New(why)

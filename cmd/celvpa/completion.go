@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,10 +11,13 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/explain"
 )
 
 // completes makes shells offer values of a flag, and no files. choices gets what is typed so far.
@@ -47,49 +51,16 @@ func (o *ruleOptions) pipelines(string) []string {
 	return slices.Sorted(maps.Keys(o.library().Pipelines))
 }
 
-// addresses are what celvpa rules show takes: names, and behind a slash the parts of what is before it.
-func (o *ruleOptions) addresses(word string) (out []string) {
+// names are those of the rule sets, pipelines and overlays that celvpa rules show takes.
+func (o *ruleOptions) names(word string) []string {
 	library := o.library()
-	depth := strings.Count(word, "/")
-	for _, set := range library.RuleSets {
-		name := set.Name.Value
+	out := slices.Concat(slices.Collect(maps.Keys(library.Pipelines)), slices.Collect(maps.Keys(library.Overlays)))
+	for id, set := range library.RuleSets {
 		if strings.Contains(word, "@") {
-			name = set.ID()
-		}
-		switch {
-		case depth == 0:
-			out = append(out, name+"\t"+firstSentence(oneLine(set.Description)))
-			continue
-		case !strings.HasPrefix(word, name+"/"):
+			out = append(out, id)
 			continue
 		}
-		for i := range set.Stages {
-			stage := name + "/" + set.Stages[i].Name.Value
-			if depth == 1 {
-				out = append(out, stage)
-				continue
-			}
-			for j := range set.Stages[i].Rules {
-				out = append(out, stage+"/"+set.Stages[i].Rules[j].Name.Value)
-			}
-		}
-		if depth > 1 {
-			continue
-		}
-		for i := range set.Decisions {
-			out = append(out, name+"/"+set.Decisions[i].Name.Value)
-		}
-		for i := range set.Validations {
-			out = append(out, name+"/"+set.Validations[i].Name.Value)
-		}
-	}
-	if depth == 0 {
-		for _, p := range library.Pipelines {
-			out = append(out, p.Name.Value+"\tpipeline")
-		}
-		for name := range library.Overlays {
-			out = append(out, name+"\toverlay")
-		}
+		out = append(out, set.Name.Value+"\t"+firstSentence(oneLine(set.Description)))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -123,4 +94,27 @@ func (l *live) namespaces(string) (out []string) {
 		out = append(out, list.Items[i].Name)
 	}
 	return out
+}
+
+// subjects completes names of VPAs.
+func (l *live) subjects(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	c, namespace, err := l.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var list vpav1.VerticalPodAutoscalerList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for i := range list.Items {
+		v := &list.Items[i]
+		out = append(out, fmt.Sprintf("%s\t%s", v.Name, explain.TargetText(v)))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

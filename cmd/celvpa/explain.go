@@ -1,17 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/inspect"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -40,9 +40,9 @@ func explainCommand(compile compileFunc) *cobra.Command {
 KIND/NAME, as in pod/web-1 or deploy/web, says which. Without it, the only VerticalPodAutoscaler of the namespace is explained.
 
 The first line is the verdict: what happens next, or what keeps it from happening. Below are the blockers, the most urgent
-first, each with a token that scripts can rely on; then the numbers, from the usage of the containers to the resources of the
-pods, each with the rule that set it; then what the updater would do with each pod. -o wide adds every step of every rule, the
-last decisions and events, and the processes with their rules.
+first, each with a token that scripts can rely on; then what is recommended, by which rule; then what the updater would do with
+the pods, and why. -o wide has all findings, percentiles of usage, every step of every rule, each pod, the last decisions and
+events, and the processes with their rules.
 
 It asks the recommender, the updater and the admission controller what they know, through the API server, and reads the
 objects around the VPA. What a process that cannot be asked would say is computed from these objects, by the rules of this
@@ -114,7 +114,10 @@ func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 	if o.form == "html" {
 		return faults.Join(err, htmlpage.Write(cmd.OutOrStdout(), report))
 	}
-	return faults.Join(err, o.print(cmd.OutOrStdout(), report, explainForms(report)))
+	return faults.Join(err, o.print(cmd.OutOrStdout(), report, map[string]func(*page){
+		"table": func(p *page) { printSummary(p, report) },
+		"wide":  func(p *page) { printReport(p, report) },
+	}))
 }
 
 // offlineReport explains an object of manifests.
@@ -189,45 +192,276 @@ func (o *explainOptions) book(flags bool) (*compile.Rulebook, error) {
 	return o.rules.ruleOptions.open()
 }
 
-// subjects completes names of VPAs.
-func (l *live) subjects(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 1 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// printSummary prints a report for a screen: the verdict, what blocks, the numbers, and the pods with what changes and why.
+func printSummary(p *page, r *explain.Report) {
+	p.wrapped("", r.Verdict.Text+" ("+r.Verdict.Token+")")
+	printSubject(p, r)
+	blocks := slices.DeleteFunc(slices.Clone(r.Findings), func(f explain.Finding) bool { return f.Class != explain.Misconfigured && f.Class != explain.Waiting })
+	if len(blocks) > 0 {
+		p.printf("\n")
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	c, namespace, err := l.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	for _, f := range blocks {
+		if f.Token == r.Verdict.Token { // the verdict has its text
+			p.wrapped("", f.Class+" → "+cmp.Or(f.WayOut, "-"))
+			continue
+		}
+		about := ""
+		if f.About != "" {
+			about = ", " + f.About
+		}
+		p.wrapped("", f.Class+": "+f.Token+about+": "+withWayOut(&f))
 	}
-	var list vpav1.VerticalPodAutoscalerList
-	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	printTargets(p, r.Resources)
+	printGroups(p, r)
+	printUnknown(p, r.Unknown, p.wrapped)
+	if left := len(r.Findings) - len(blocks); left > 0 {
+		p.printf("\n-o wide shows %s.\n", simulate.Counted(left, "more finding"))
 	}
-	var out []string
-	for i := range list.Items {
-		v := &list.Items[i]
-		out = append(out, fmt.Sprintf("%s\t%s", v.Name, explain.TargetText(v)))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// explain serves what the components of this process know on --explain-address. All of them have joined.
-func (p *process) explain(o *options) error {
-	if o.explainAddress == "" {
-		return nil
+// printTargets prints what is recommended for each container, and what set it.
+func printTargets(p *page, list []explain.Amounts) {
+	if len(list) == 0 {
+		return
 	}
-	log := ctrl.Log.WithName("explain")
-	certificate, get, err := selfSigned("--explain-address", log)
-	if err != nil {
-		return err
+	p.printf("\n")
+	p.row("CONTAINER", "RESOURCE", "P90", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
+	for i := range list {
+		a := &list[i]
+		by := "-"
+		if n := len(a.Way); n > 0 {
+			by = a.Way[n-1].Path()
+		}
+		p.row(cmp.Or(a.Container, podRow), a.Resource, percentile(a.Usage, "90"), cmp.Or(a.LowerBound, "-"), cmp.Or(a.Target, "-"), cmp.Or(a.UpperBound, "-"), by)
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("finding this host's name for --explain-address: %w", err)
+	p.end()
+}
+
+// podGroup are pods with which the updater does the same by the same rule.
+type podGroup struct {
+	action, why string // of the first
+	mixed       bool   // others have another reason or other changes
+	pods        []string
+}
+
+// printGroups prints what happens to the pods and why, with a paragraph for each action and rule.
+func printGroups(p *page, r *explain.Report) {
+	namespace, _, _ := strings.Cut(r.VPA, "/")
+	var groups []*podGroup
+	for i := range r.Pods {
+		pod := &r.Pods[i]
+		action, why := cmp.Or(pod.Action, "-"), pod.Reason
+		if pod.Rule != "" {
+			action += ", by " + pod.Rule
+		}
+		if changes := requestChanges(pod.Change); changes != "" {
+			why += " (" + changes + ")"
+		}
+		at := slices.IndexFunc(groups, func(g *podGroup) bool { return g.action == action })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, &podGroup{action: action, why: why})
+		}
+		g := groups[at]
+		g.mixed = g.mixed || g.why != why
+		g.pods = append(g.pods, strings.TrimPrefix(pod.Pod, namespace+"/"))
 	}
-	return errors.Join(p.manager.Add(certificate), p.manager.Add(&inspect.Server{
-		Sources: p.explains, Address: o.explainAddress, Certificate: get, Client: p.manager.GetClient(), Namespaces: o.namespaces(),
-		Elected: p.manager.Elected(), Instance: host, Version: newBuildInfo().Version, Clock: clock.RealClock{}, Log: log,
-	}))
+	if len(groups) > 0 {
+		p.printf("\n")
+	}
+	for _, g := range groups {
+		text := simulate.Few(g.pods) + ": " + g.action + ": " + g.why
+		if g.mixed {
+			text += "; that is the first, and -o wide has all"
+		}
+		p.wrapped("", text)
+	}
+}
+
+// requestChanges says how requests change; of limits it says only that they do.
+func requestChanges(list []answers.Change) string {
+	var out []string
+	limits := ""
+	container := "-"
+	for _, change := range list {
+		field, isRequest := strings.CutPrefix(change.Field, "requests.")
+		if !isRequest {
+			limits = "; and limits"
+			continue
+		}
+		text := fmt.Sprintf("%s %s → %s", field, cmp.Or(change.From, answers.Unset), change.To)
+		if n := len(out); n > 0 && change.Container == container {
+			out[n-1] += ", " + text
+			continue
+		}
+		container = change.Container
+		out = append(out, cmp.Or(container, "the pod")+" "+text)
+	}
+	if len(out) == 0 {
+		return strings.TrimPrefix(limits, "; and ")
+	}
+	return strings.Join(out, "; ") + limits
+}
+
+// printReport prints all of a report as text.
+func printReport(p *page, r *explain.Report) {
+	p.printf("%s (%s)\n", oneLine(r.Verdict.Text), r.Verdict.Token)
+	printSubject(p, r)
+	printFindings(p, r.Findings)
+	printAmounts(p, r.Resources)
+	printPods(p, r.Pods)
+	printHistory(p, r)
+	printProcesses(p, r)
+	printUnknown(p, r.Unknown, p.line)
+}
+
+func printSubject(p *page, r *explain.Report) {
+	if r.VPA != "" {
+		p.printf("VerticalPodAutoscaler %s, %s, mode %s, at %s\n", r.VPA, cmp.Or(r.Target, "no target"), r.Mode, stamp(r.Now))
+	}
+}
+
+// printUnknown prints what could not be found out, each with a function that takes an indent and a text.
+func printUnknown(p *page, list []string, write func(indent, text string)) {
+	if len(list) == 0 {
+		return
+	}
+	p.printf("\nNot known:\n")
+	for _, text := range list {
+		write("  ", text)
+	}
+}
+
+func withWayOut(f *explain.Finding) string {
+	if f.WayOut == "" {
+		return f.Text
+	}
+	return f.Text + " → " + f.WayOut
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func printFindings(p *page, findings []explain.Finding) {
+	if len(findings) == 0 {
+		return
+	}
+	p.printf("\n")
+	p.row("CLASS", "TOKEN", "ABOUT", "WHY")
+	for _, f := range findings {
+		p.row(f.Class, f.Token, cmp.Or(f.About, "-"), withWayOut(&f))
+	}
+	p.end()
+}
+
+// shown are the percentiles in the table.
+var shown = []string{"50", "90", "95"}
+
+func printAmounts(p *page, list []explain.Amounts) {
+	if len(list) == 0 {
+		return
+	}
+	p.printf("\n")
+	p.row("CONTAINER", "RESOURCE", "P50", "P90", "P95", "LAST", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
+	for i := range list {
+		a := &list[i]
+		cells := []any{cmp.Or(a.Container, podRow), a.Resource}
+		for _, percent := range shown {
+			cells = append(cells, percentile(a.Usage, percent))
+		}
+		by := "-"
+		if n := len(a.Way); n > 0 {
+			step := a.Way[n-1]
+			by = step.Path() + " (from " + cmp.Or(step.From, "unset") + ")"
+		}
+		for _, amount := range []string{a.LastUsage, a.LowerBound, a.Target, a.UpperBound} {
+			cells = append(cells, cmp.Or(amount, "-"))
+		}
+		p.row(append(cells, by)...)
+	}
+	p.end()
+	for i := range list {
+		a := &list[i]
+		if steps := slices.Concat(a.Way, a.Bounds); len(steps) > 0 {
+			about := "container " + a.Container
+			if a.Container == "" {
+				about = "the pod"
+			}
+			p.printf("\n%s of %s\n", a.Resource, about)
+			p.steps("  ", steps)
+		}
+	}
+}
+
+func percentile(list []answers.Percentile, percent string) string {
+	for _, one := range list {
+		if one.Percent == percent {
+			return one.Amount
+		}
+	}
+	return "-"
+}
+
+func printPods(p *page, pods []explain.Pod) {
+	if len(pods) == 0 {
+		return
+	}
+	p.printf("\n")
+	p.row("POD", "ACTION", "RULE", "PRIORITY", "CHANGE", "NODE", "PHASE", "REASON")
+	for i := range pods {
+		pod := &pods[i]
+		changes := make([]string, len(pod.Change))
+		for j, change := range pod.Change {
+			changes[j] = change.String()
+		}
+		p.row(pod.Pod, cmp.Or(pod.Action, "-"), cmp.Or(pod.Rule, "-"), pod.Priority, cmp.Or(strings.Join(changes, "; "), "-"),
+			cmp.Or(pod.Node, "-"), cmp.Or(pod.Phase, "-"), cmp.Or(pod.Reason, "-"))
+	}
+	p.end()
+	for i := range pods {
+		if len(pods[i].Steps) > 0 {
+			p.printf("\n%s\n", oneLine(pods[i].Pod))
+			p.steps("  ", pods[i].Steps)
+		}
+	}
+}
+
+// printHistory prints what the processes decided, and the events.
+func printHistory(p *page, r *explain.Report) {
+	if len(r.Decisions) > 0 {
+		p.printf("\n")
+		p.row("TIME", "BY", "POD", "DECISION", "RULE", "WHY", "ID")
+		for _, d := range r.Decisions {
+			why := strings.Join(append(slices.Clone(d.Changes), d.Reason), "; ")
+			p.row(stamp(d.Time), d.Component, cmp.Or(d.Pod, "-"), d.Action, cmp.Or(d.Rule, "-"), strings.Trim(why, "; "), d.ID)
+		}
+		p.end()
+	}
+	if len(r.Events) > 0 {
+		p.printf("\n")
+		p.row("TIME", "TYPE", "EVENT", "MESSAGE")
+		for _, e := range r.Events {
+			p.row(stamp(e.Time), e.Type, e.Reason, e.Message)
+		}
+		p.end()
+		if r.EventsCut > 0 {
+			p.printf("%s left out.\n", simulate.Counted(r.EventsCut, "older event"))
+		}
+	}
+}
+
+// printProcesses prints the processes with their rules, or those of the report if none was asked.
+func printProcesses(p *page, r *explain.Report) {
+	list := r.Processes
+	if len(list) == 0 && r.Rules.Digest != "" {
+		list = []answers.Process{{Component: "this program", Instance: "-", Version: newBuildInfo().Version, Rules: r.Rules}}
+	}
+	if len(list) == 0 {
+		return
+	}
+	p.printf("\n")
+	p.row("PROCESS", "INSTANCE", "VERSION", "RULES", "DIGEST", "OVERLAYS")
+	for _, one := range list {
+		p.row(one.Component, one.Instance, one.Version, one.Rules.Pipeline, one.Rules.Digest, cmp.Or(strings.Join(one.Rules.Overlays, ", "), "-"))
+	}
+	p.end()
 }

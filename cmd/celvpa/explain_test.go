@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -123,11 +124,27 @@ func TestTheTimeOfManifestsIsThatOfTheNewestCheckpoint(t *testing.T) {
 	out, err := celvpa(t, "explain", "-f", repository+"/examples/checkpoint")
 	require.NoError(t, err)
 	require.Contains(t, out, "VerticalPodAutoscaler payments/ledger, StatefulSet/ledger, mode Recreate, at 2026-01-31T11:59:00Z")
-	require.Regexp(t, `app +cpu +3027m +3027m +3027m`, out)
+	require.Regexp(t, `app +cpu +3027m +2863m +3481m`, out)
 	require.NotContains(t, out, "no-samples")
-	out, err = celvpa(t, "explain", "-f", repository+"/examples/checkpoint", "--now", "2026-09-01T00:00:00Z")
+	out, err = celvpa(t, "explain", "-f", repository+"/examples/checkpoint", "--now", "2026-09-01T00:00:00Z", "-o", "wide")
 	require.NoError(t, err)
 	require.Contains(t, out, "blocked: the recommender sees 2 pods and no usage of them at 2026-09-01T00:00:00Z: that in checkpoints, written at 2026-01-31T11:59:00Z, has expired or is empty (no-samples)")
+}
+
+// TestTheTableOfExplainFitsOnAScreen: lines were up to 600 characters long.
+func TestTheTableOfExplainFitsOnAScreen(t *testing.T) {
+	objects, usage := sidecarOff()
+	t.Chdir(t.TempDir())
+	write(t, ".", "usage.csv", usage)
+	write(t, ".", "objects.yaml", objects)
+	out, err := celvpa(t, "explain", "-f", "objects.yaml", "--usage", "usage.csv", "web")
+	require.NoError(t, err)
+	for line := range strings.Lines(out) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), screenWidth+1, line)
+	}
+	require.Contains(t, out, "\nweb-5d5f8d7c6b-abcde: Skip, by eligibility/too-few-replicas: ")
+	require.Contains(t, strings.Join(strings.Fields(out), " "), "(app cpu 100m → 350m, memory 100Mi → ")
+	require.Regexp(t, `-o wide shows \d+ more findings?\.`, out)
 }
 
 // TestUsageThatCannotBeReadGivesNoVerdict: the report said that there was no usage.
@@ -152,7 +169,7 @@ func TestATargetThatCannotBeUsedIsNamed(t *testing.T) {
 		"no targetRef": {vpa(""), "targetRef not defined. If this is a v1beta1 object, switch to v1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, _, err := run(tt.text, "explain", "-f", "-", "--now", planNow)
+			out, _, err := run(tt.text, "explain", "-f", "-", "--now", planNow, "-o", "wide")
 			require.NoError(t, err)
 			require.Contains(t, out, "blocked: cannot read targetRef. Reason: "+tt.want+" (target-unusable)")
 			out, _, err = run(tt.text, "list", "-f", "-", "--now", planNow)

@@ -59,6 +59,6 @@ func (o *explainOptions) history(cmd *cobra.Command, args []string) error {
 	return o.print(cmd.OutOrStdout(), out, map[string]func(*page){"table": func(p *page) {
 		p.printf("VerticalPodAutoscaler %s\n", r.VPA)
 		printHistory(p, r)
-		printUnknown(p, r.Unknown)
+		printUnknown(p, r.Unknown, p.line)
 	}})
 }

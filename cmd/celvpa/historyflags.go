@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,9 +17,8 @@ import (
 
 // historyFlags say where recorded usage comes from.
 type historyFlags struct {
-	from       []string
-	begin, end string
-	server     prometheus.Config
+	from   []string
+	server prometheus.Config
 
 	ofServer *pflag.FlagSet
 }
@@ -30,8 +28,6 @@ func (h *historyFlags) add(cmd *cobra.Command) {
 	f.StringArrayVar(&h.from, "history", nil, "where usage comes from: a file as for celvpa recommend --usage, - for standard input,\nor the URL of a Prometheus, a Thanos or a Mimir; can be repeated")
 	h.ofServer = pflag.NewFlagSet("history", pflag.ContinueOnError)
 	prometheus.AddReadFlags(h.ofServer, &h.server, "history")
-	h.ofServer.StringVar(&h.begin, "history-begin", "", "where the history begins that is read from a URL, in place of --history-length, in RFC 3339 or seconds since 1970")
-	h.ofServer.StringVar(&h.end, "history-end", "", "where the history ends that is read from a URL, in RFC 3339 or seconds since 1970; empty = now")
 	f.AddFlagSet(h.ofServer)
 }
 
@@ -59,33 +55,17 @@ func parseTimes(begin, from, end, to string) (out times, err error) {
 	return out, nil
 }
 
-// served is what is read of servers: what the flags say, and no more than is wanted.
-func (h *historyFlags) served(now time.Time, wanted times) (times, error) {
-	given := func(flag string) bool { return h.ofServer.Lookup(flag).Changed }
-	if given("history-begin") && given("history-length") {
-		return times{}, errors.New("--history-begin and --history-length exclude each other: give one")
-	}
-	out, err := parseTimes("--history-begin", h.begin, "--history-end", h.end)
-	if err != nil {
-		return times{}, err
-	}
-	if out.to.IsZero() {
+// served is what is read of servers: what is replayed, or --history-length up to its end.
+func (h *historyFlags) served(now time.Time, replayed times) times {
+	out := replayed
+	if out.to.IsZero() || out.to.After(now) {
 		out.to = now
 	}
-	if !wanted.to.IsZero() && wanted.to.Before(out.to) {
-		out.to = wanted.to
+	length := out.to.Add(-time.Duration(h.server.Length))
+	if out.from.IsZero() || h.ofServer.Lookup("history-length").Changed && out.from.Before(length) {
+		out.from = length
 	}
-	if out.from.IsZero() && (wanted.from.IsZero() || given("history-length")) {
-		out.from = out.to.Add(-time.Duration(h.server.Length))
-	}
-	if wanted.from.After(out.from) {
-		out.from = wanted.from
-	}
-	if !out.from.Before(out.to) {
-		return times{}, fmt.Errorf("the history that is read from a URL begins at %s and ends at %s: see --history-begin, --history-length and --history-end",
-			out.from.Format(time.RFC3339), out.to.Format(time.RFC3339))
-	}
-	return out, nil
+	return out
 }
 
 // sources are what --history names: files before servers, each in their order. now is the time of day. Servers are asked for what is wanted
@@ -94,11 +74,10 @@ func (h *historyFlags) sources(cmd *cobra.Command, now time.Time, wanted times, 
 	if len(h.from) == 0 {
 		return nil, fmt.Errorf("--history says where usage comes from: name a file, or the URL of a Prometheus")
 	}
-	var served times
+	served := h.served(now, wanted)
 	if slices.ContainsFunc(h.from, isServer) {
-		var err error
-		if served, err = h.served(now, wanted); err != nil {
-			return nil, err
+		if !served.from.Before(served.to) {
+			return nil, fmt.Errorf("what is replayed begins at %s, which is not before %s: see --from and --to", served.from.Format(time.RFC3339), served.to.Format(time.RFC3339))
 		}
 	} else {
 		var given error

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -11,19 +13,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/backtest"
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/explain"
 	"github.com/celvpa/celvpa/simulate"
+	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// TestTheShapeOfJSONIsDocumented: docs/json.md names every field of every result, and no other.
+// sharedShapes are types that several results have, by their name in docs/json.md.
+var sharedShapes = map[string]any{
+	"measures": backtest.Measures{}, "quantiles": backtest.Quantiles{}, "lines": backtest.Lines{}, "from and to": backtest.Change{},
+	"planned pods": answers.PlannedPod{}, "changes": answers.Change{}, "refusals": answers.Refusals{}, "decisions": answers.Decision{},
+	"events": explain.Event{}, "rules": answers.Rules{}, "causes": vpareview.Cause{}, "cycle": simulate.Planned{}, "action": simulate.Action{},
+	"amounts": simulate.Delta{},
+}
+
+// TestTheShapeOfJSONIsDocumented: docs/json.md names every field of every result and of every shared shape, and no other.
 func TestTheShapeOfJSONIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/json.md")
 	require.NoError(t, err)
 	documented := map[string][]string{}
-	for _, section := range strings.Split(string(text), "\n## celvpa ")[1:] {
-		command, rows, _ := strings.Cut(section, "\n")
-		for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(rows, -1) {
-			documented[command] = append(documented[command], m[1])
+	for _, section := range regexp.MustCompile("(?m)^##+ (?:celvpa )?").Split(string(text), -1)[1:] {
+		title, rows, _ := strings.Cut(section, "\n")
+		for _, m := range regexp.MustCompile("(?m)^\\| (?:([a-z ]+) \\| )?(`[^|]+`) \\|").FindAllStringSubmatch(rows, -1) {
+			about := cmp.Or(m[1], title)
+			documented[about] = append(documented[about], strings.Split(strings.ReplaceAll(m[2], "`", ""), ", ")...)
 		}
 	}
 	printed := map[string][]string{}
@@ -34,20 +47,33 @@ func TestTheShapeOfJSONIsDocumented(t *testing.T) {
 	} {
 		printed[command] = fieldsIn(reflect.TypeOf(result), "")
 	}
-	require.Equal(t, printed, documented)
+	for name, shape := range sharedShapes {
+		printed[name] = membersOf(reflect.TypeOf(shape), "")
+	}
+	for about, fields := range printed {
+		require.ElementsMatch(t, fields, documented[about], about)
+		delete(documented, about)
+	}
+	require.Empty(t, documented)
 }
 
-// fieldsIn are the fields of a result, with those of what it holds but steps and objects of Kubernetes.
+// fieldsIn are the fields of a result, with those of what it holds but shared shapes, steps and objects of Kubernetes.
 func fieldsIn(of reflect.Type, at string) []string {
+	shared := slices.ContainsFunc(slices.Collect(maps.Values(sharedShapes)), func(shape any) bool { return reflect.TypeOf(shape) == of })
 	switch {
 	case of.Kind() == reflect.Pointer:
 		return fieldsIn(of.Elem(), at)
 	case of.Kind() == reflect.Slice:
 		return fieldsIn(of.Elem(), at+"[]")
-	case of.Kind() != reflect.Struct || !strings.HasPrefix(of.PkgPath(), "github.com/celvpa/celvpa/") && of.PkgPath() != "main" ||
+	case shared || of.Kind() != reflect.Struct || !strings.HasPrefix(of.PkgPath(), "github.com/celvpa/celvpa/") && of.PkgPath() != "main" ||
 		slices.Contains([]string{"Step", "VerticalPodAutoscaler"}, of.Name()):
 		return []string{strings.TrimPrefix(at, ".")}
 	}
+	return membersOf(of, at)
+}
+
+// membersOf are the fields of a struct; see fieldsIn.
+func membersOf(of reflect.Type, at string) []string {
 	var out []string
 	for i := range of.NumField() {
 		f := of.Field(i)

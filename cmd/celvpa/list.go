@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,27 +34,16 @@ VerticalPodAutoscaler whose target is gone, it stands in place of the rule.`,
 }
 
 func runList(cmd *cobra.Command, o *offline) error {
-	if err := o.check("", nil); err != nil {
-		return err
-	}
-	now, err := o.time(time.Time{})
+	cluster, unread, err := o.open(cmd)
 	if err != nil {
 		return err
 	}
-	book, err := o.rules.open()
-	if err != nil {
-		return err
-	}
-	cluster, unread := o.load(cmd, book, now)
 	plan, unplanned := cluster.Plan(false)
 	vpas, unusable := cluster.VPAs()
 	pods, _ := cluster.Pods() // the plan has reported what cannot be read
 	list := explain.NewList(vpas, pods, plan)
 	o.printNotes(cmd, cluster.Notes())
-	if err := o.print(cmd.OutOrStdout(), list, map[string]func(*page){
-		"table": func(p *page) { printList(p, list, false) },
-		"wide":  func(p *page) { printList(p, list, true) },
-	}); err != nil {
+	if err := o.print(cmd.OutOrStdout(), list, tables(func(p *page, wide bool) { printList(p, list, wide) })); err != nil {
 		return err
 	}
 	return o.end(faults.Join(unread, unplanned, unusable), len(list.Items) == 0, "there is no VerticalPodAutoscaler in %s", false)

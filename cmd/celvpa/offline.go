@@ -16,6 +16,12 @@ import (
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
+// inputHelp says in the help of commands what they read.
+const inputHelp = `Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
+--kubeconfig, --context, -n, -A and --as say. It only gets and lists.
+
+PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. `
+
 // offline is what the commands that work on manifests, or on the objects of a cluster, have in common.
 type offline struct {
 	printer
@@ -89,7 +95,7 @@ func (o *offline) readFiles(cmd *cobra.Command) (*manifests.Set, error) {
 func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time) (*simulate.Cluster, error) {
 	var set *manifests.Set
 	var unread error
-	o.display = newProgress(cmd.ErrOrStderr(), !slices.Contains([]string{"table", "wide"}, o.form))
+	o.display = newProgress(cmd.ErrOrStderr())
 	if len(o.files) > 0 {
 		set, unread = o.readFiles(cmd)
 	} else {
@@ -101,6 +107,23 @@ func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time)
 	cluster, unusable := simulate.Load(set, book, simulate.At(at))
 	cluster.Watch = o.display.count
 	return cluster, faults.Join(unread, unusable)
+}
+
+// open checks the flags of a command without others, and loads its cluster. unread is what cannot be used of the objects.
+func (o *offline) open(cmd *cobra.Command) (cluster *simulate.Cluster, unread, err error) {
+	if err := o.check("", nil); err != nil {
+		return nil, nil, err
+	}
+	now, err := o.time()
+	if err != nil {
+		return nil, nil, err
+	}
+	book, err := o.rules.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster, unread = o.load(cmd, book, now)
+	return cluster, unread, nil
 }
 
 // printNotes prints notes in place of the progress.

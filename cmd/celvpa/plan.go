@@ -19,10 +19,7 @@ func planCommand(compile compileFunc) *cobra.Command {
 		Long: `Runs one cycle of the updater on manifests: the same rules and the same code as in a cluster. A line for each pod says what
 the updater would do and why. It changes nothing.
 
-Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
---kubeconfig, --context, -n, -A and --as say. It only gets and lists.
-
-PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
+` + inputHelp + `Objects without
 a namespace are in namespace default. Pods are running pods with node and status, as kubectl get pod -o yaml prints them; none
 are made from templates. VerticalPodAutoscalers carry their recommendation in status.recommendation, as in a cluster and as
 celvpa recommend -o yaml prints it, and may stand beside the folder that it was made for. LimitRanges bound the
@@ -56,32 +53,17 @@ could not be used. Readable input is answered even then.`,
 }
 
 func runPlan(cmd *cobra.Command, o *offline) error {
-	if err := o.check("", nil); err != nil {
-		return err
-	}
-	now, err := o.time()
+	cluster, unread, err := o.open(cmd)
 	if err != nil {
 		return err
 	}
-	book, err := o.rules.open()
-	if err != nil {
-		return err
-	}
-	cluster, unread := o.load(cmd, book, now)
 	result, unusable := cluster.Plan(o.explain)
 	o.printNotes(cmd, cluster.Notes())
-	if err := o.print(cmd.OutOrStdout(), result, planForms(result, o.explain)); err != nil {
+	if err := o.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printPlan(p, result, o.explain, wide) })); err != nil {
 		return err
 	}
 	nothing := len(result.Items) == 0 && result.VPAs == 0
 	return o.end(faults.Join(unread, unusable), nothing, "there is no pod and no VerticalPodAutoscaler in %s: nothing was planned", false)
-}
-
-func planForms(r *simulate.Plan, explain bool) map[string]func(*page) {
-	return map[string]func(*page){
-		"table": func(p *page) { printPlan(p, r, explain, false) },
-		"wide":  func(p *page) { printPlan(p, r, explain, true) },
-	}
 }
 
 func printPlan(p *page, r *simulate.Plan, explain, wide bool) {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -20,91 +19,157 @@ import (
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
-// offlineCommands do with manifests what components do in a cluster. All of them take all flags of policy.
-var offlineCommands = []offlineCommand{
-	{name: "recommend", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: recommenderPart.points, does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}},
-	{name: "admit", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
-	{name: "plan", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
-	{name: "validate", kinds: []schema.GroupVersionKind{manifests.VPAKind, manifests.HPAKind}, optional: manifests.WorkloadKinds, points: []string{facts.VPAValidate, facts.VPADefault, facts.ContainerPolicy}},
-	{name: "list", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
-	{name: "explain", points: slices.Concat(recommenderPart.points, updaterPart.points), does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}, ignores: planIgnores},
-	{name: "backtest", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: slices.Concat(recommenderPart.points, updaterPart.points, admissionPart.points),
-		does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}, ignores: map[string]string{"in-place-without-admission": planIgnores["in-place-without-admission"]}},
+// compileFunc compiles rules that were read: (*policy.Rules).Compile, or a function that remembers what that returned.
+type compileFunc func(*policy.Rules) (*compile.Rulebook, error)
+
+// ruleOptions choose the rules that a command looks at.
+type ruleOptions struct {
+	dir      string
+	pipeline string
+	gates    string
+	points   []string // that are compiled; none = all
+	compile  compileFunc
+	params   paramFlags
+	fault    error // of the shipped rules, reported when a command runs
 }
 
-// planIgnores are flags that cannot act in a plan.
-var planIgnores = map[string]string{
-	"in-place-without-admission": "this command assumes that the admission controller is alive",
-	"replacement-timeout":        "this command evicts no pods, so it waits for no replacements",
+// add gives a command the flags of rules, and of all their parameters.
+func (o *ruleOptions) add(cmd *cobra.Command) {
+	o.addRules(cmd)
+	o.addParams(cmd.PersistentFlags())
 }
+
+// addRules gives a command the flags of rules.
+func (o *ruleOptions) addRules(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.StringVar(&o.dir, "rules-dir", "", "folder of rule files, or one of them, to be laid over the shipped ones")
+	f.StringVar(&o.pipeline, "pipeline", "", "pipeline, name or name@version; empty = default")
+	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
+	completes(cmd, "pipeline", o.pipelines)
+	completes(cmd, "feature-gates", gateChoices)
+}
+
+// addParams adds the flags of the parameters that rules at some points read; no points = all.
+func (o *ruleOptions) addParams(f *pflag.FlagSet, points ...string) {
+	o.params = paramFlags{}
+	library, err := policy.Shipped()
+	if err == nil {
+		err = o.params.add(f, library, points...)
+	}
+	o.fault = err
+}
+
+// options are those of the rules; dir overrides --rules-dir.
+func (o *ruleOptions) options(dir string) (policy.Options, error) {
+	if o.fault != nil {
+		return policy.Options{}, fmt.Errorf("the shipped rules are broken:\n%w", o.fault)
+	}
+	gates, err := parseGates(o.gates)
+	return policy.Options{Path: dir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given(), Points: o.points}, err
+}
+
+// open reads and compiles the rules of the flags.
+func (o *ruleOptions) open() (*compile.Rulebook, error) {
+	files, err := o.read(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	return files.book, nil
+}
+
+// read reads and compiles the shipped rules, with those of a folder laid over them unless it is empty.
+func (o *ruleOptions) read(dir string) (*ruleFiles, error) {
+	options, err := o.options(dir)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := policy.Open(options)
+	if err != nil {
+		return nil, err
+	}
+	book, err := o.compile(rules)
+	if err != nil {
+		return nil, err
+	}
+	return &ruleFiles{Rules: rules, book: book}, nil
+}
+
+// ruleFiles are rules with all plans made from them.
+type ruleFiles struct {
+	*policy.Rules
+	book *compile.Rulebook
+}
+
+// offlineCommands do with manifests what components do in a cluster.
+var offlineCommands = []offlineCommand{
+	{name: "recommend", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: recommenderPart.points, remembers: true},
+	{name: "admit", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
+	{name: "plan", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: updaterPart.points, without: []string{admissionDown, replacementTimeout}},
+	{name: "validate", kinds: []schema.GroupVersionKind{manifests.VPAKind, manifests.HPAKind}, optional: manifests.WorkloadKinds, points: []string{facts.VPAValidate, facts.VPADefault, facts.ContainerPolicy}},
+	{name: "list", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: updaterPart.points, without: []string{admissionDown, replacementTimeout}},
+	{name: "explain", points: slices.Concat(recommenderPart.points, updaterPart.points), remembers: true, without: []string{admissionDown, replacementTimeout}},
+	{name: "backtest", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: slices.Concat(recommenderPart.points, updaterPart.points, admissionPart.points), remembers: true,
+		without: []string{admissionDown}},
+}
+
+// Flags of params that cannot act offline: commands assume that the admission controller is alive, and all but backtest evict no pods,
+// so that no replacement is waited for.
+const (
+	admissionDown      = "in-place-without-admission"
+	replacementTimeout = "replacement-timeout"
+)
 
 // offlineCommand is one of them.
 type offlineCommand struct {
-	name     string
-	kinds    []schema.GroupVersionKind // that it reads of a cluster
-	optional []schema.GroupVersionKind // that it reads if it may
-	points   []string                  // at which it asks the rules on behalf of a component
-	does     map[string]bool           // flags that set no parameter of rules, and act
-	ignores  map[string]string         // flags of parameters at its points that cannot act all the same, and why
+	name      string
+	kinds     []schema.GroupVersionKind // that it reads of a cluster
+	optional  []schema.GroupVersionKind // that it reads if it may
+	points    []string                  // at which it asks the rules on behalf of a component
+	remembers bool                      // it has the flags of the recommender's memory
+	without   []string                  // flags of params at its points that it does not have
 }
-
-// components are the commands that offline commands stand in for.
-var components = []struct {
-	name string
-	part *part
-}{{"recommender", &recommenderPart}, {"updater", &updaterPart}, {"admission-controller", &admissionPart}}
-
-// The flags of policy that set no parameter of rules.
-const (
-	cpuHalfLife    = "cpu-histogram-decay-half-life"
-	memoryHalfLife = "memory-histogram-decay-half-life"
-)
 
 // addHalfLives adds the flags that say for how long the recommender remembers usage.
 func (o *options) addHalfLives(f *pflag.FlagSet, s *model.Settings) {
 	usual := model.DefaultSettings()
 	s.UnusedGrace = usual.UnusedGrace // a flag of the recommender only
-	o.positive(f, &s.CPUHalfLife, cpuHalfLife, usual.CPUHalfLife, "time after which a CPU sample has lost half its weight")
-	o.positive(f, &s.MemoryHalfLife, memoryHalfLife, usual.MemoryHalfLife, "time after which a memory peak has lost half its weight")
+	o.positive(f, &s.CPUHalfLife, "cpu-histogram-decay-half-life", usual.CPUHalfLife, "time after which a CPU sample has lost half its weight")
+	o.positive(f, &s.MemoryHalfLife, "memory-histogram-decay-half-life", usual.MemoryHalfLife, "time after which a memory peak has lost half its weight")
 }
 
-// policyFlags are the flags of policy of an offline command: which rules there are, the feature gates, and all that components
-// have to set what rules and the recommender go by. A flag that cannot act in the command is refused with the reason.
+// policyFlags are the flags of policy of an offline command: which rules there are, the feature gates, and those of a component's
+// flags that set what the command's rules and its recommender go by.
 type policyFlags struct {
 	ruleOptions
 	halfLives model.Settings
 
 	of     offlineCommand
-	checks options             // of durations
-	pflags *pflag.FlagSet      // of the command
-	refs   []document.ParamRef // of all parameters with a flag
+	checks options // of durations
+	pflags *pflag.FlagSet
 }
 
-// add gives a command the flags. Its help shows those that act in it.
+// add gives a command the flags.
 func (o *policyFlags) add(cmd *cobra.Command) {
 	o.of = offlineCommands[slices.IndexFunc(offlineCommands, func(c offlineCommand) bool { return c.name == cmd.Name() })]
-	o.ruleOptions.add(cmd)
+	o.pflags = cmd.PersistentFlags()
+	o.addRules(cmd)
+	params := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
+	o.addParams(params, o.of.points...)
+	params.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(o.of.without, f.Name) {
+			o.pflags.AddFlag(f)
+		}
+	})
 	// All commands note the fields that gates turn off, and apply defaults.
 	o.points = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.of.points, []string{facts.VPAValidate, facts.VPADefault}))))
-	o.pflags = cmd.PersistentFlags()
-	o.checks.addHalfLives(o.pflags, &o.halfLives)
-	if o.fault == nil {
-		o.refs, o.fault = flagParams()
+	o.halfLives = model.DefaultSettings()
+	if o.of.remembers {
+		o.checks.addHalfLives(o.pflags, &o.halfLives)
 	}
-	o.pflags.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || o.whyIdle(f.Name) != "" })
 	cmd.SetFlagErrorFunc(explainUnknown)
 }
 
-// flagParams are the parameters of the shipped rules that have a flag.
-func flagParams() ([]document.ParamRef, error) {
-	library, err := policy.Shipped()
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(library.Params(), func(p document.ParamRef) bool { return p.Param.Flag == "" }), nil
-}
-
-// open compiles the rules that the flags ask for, once no flag is idle.
+// open compiles the rules that the flags ask for.
 func (o *policyFlags) open() (*compile.Rulebook, error) {
 	rules, err := o.read()
 	if err != nil {
@@ -125,24 +190,11 @@ func (o *policyFlags) read() (*policy.Rules, error) {
 	}
 	var errs []error
 	o.pflags.VisitAll(func(f *pflag.Flag) { // by name
-		if !f.Changed {
-			return
-		}
-		why := o.whyIdle(f.Name)
-		if why == "" {
-			why = o.whyGated(f.Name, rules.Library, options.Gates)
-		}
-		if why != "" {
+		if why := o.whyGated(f.Name, rules.Library, options.Gates); f.Changed && why != "" {
 			errs = append(errs, errors.New(why))
 		}
 	})
-	if err := faults.Join(append(errs, o.checks.checkDurations())...); err != nil {
-		return nil, err
-	}
-	maps.DeleteFunc(rules.Options.Params, func(key, _ string) bool { // a flag may stand for other rule sets, too, which other components run
-		return !slices.ContainsFunc(o.refs, func(p document.ParamRef) bool { return p.Key == key && slices.ContainsFunc(o.of.points, p.At) })
-	})
-	return rules, nil
+	return rules, faults.Join(append(errs, o.checks.checkDurations())...)
 }
 
 // whyGated is why a flag cannot act while gates are off; empty where some rule set that it sets something of is not behind one.
@@ -170,36 +222,6 @@ func (o *policyFlags) whyGated(flag string, library *document.Library, on map[st
 		flag, o.of.name, what, strings.Join(sets, " and "), are, strings.Join(slices.Compact(gates), ","))
 }
 
-// whyIdle is why a flag of policy cannot act in the command; empty where it does.
-func (o *policyFlags) whyIdle(flag string) string {
-	var in []string
-	known := false
-	for _, c := range offlineCommands {
-		known = known || c.does[flag] || c.runs(o.refs, flag)
-		if c.acts(o.refs, flag) {
-			in = append(in, "celvpa "+c.name)
-		}
-	}
-	if !known || o.of.acts(o.refs, flag) {
-		return ""
-	}
-	if why := o.of.ignores[flag]; why != "" {
-		return fmt.Sprintf("--%s does nothing in celvpa %s: %s; leave it out", flag, o.of.name, why)
-	}
-	var belongs []string
-	for _, c := range components {
-		at := offlineCommand{points: c.part.points}
-		if at.runs(o.refs, flag) || c.part == &recommenderPart && offlineCommands[0].does[flag] {
-			belongs = append(belongs, "celvpa "+c.name)
-		}
-	}
-	text := fmt.Sprintf("--%s does nothing in celvpa %s: it is a flag of %s", flag, o.of.name, inWords(belongs))
-	if len(in) == 0 {
-		return text + ", and acts in no offline command; leave it out"
-	}
-	return text + ", and acts offline in " + inWords(in) + "; leave it out here"
-}
-
 // inWords joins names as a sentence does: a, b and c.
 func inWords(names []string) string {
 	if last := len(names) - 1; last > 0 {
@@ -208,26 +230,22 @@ func inWords(names []string) string {
 	return strings.Join(names, "")
 }
 
-// acts reports whether a flag of policy acts in the command.
-func (c offlineCommand) acts(refs []document.ParamRef, flag string) bool {
-	return c.does[flag] || c.runs(refs, flag) && c.ignores[flag] == ""
-}
-
-// runs reports whether a flag sets a parameter of rules that the command runs.
-func (c offlineCommand) runs(refs []document.ParamRef, flag string) bool {
-	return slices.ContainsFunc(refs, func(p document.ParamRef) bool { return p.Param.Flag == flag && slices.ContainsFunc(c.points, p.At) })
-}
-
-// explainUnknown says more of a flag that only components have.
+// explainUnknown says whose flag it is that an offline command does not have.
 func explainUnknown(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return badFlag(cmd, err)
 	}
-	name := normalize(nil, unknown.GetSpecifiedName())
-	run := componentCommand("run", "", recommenderPart, updaterPart, admissionPart)
-	if run.Flags().Lookup(string(name)) == nil {
+	name := string(normalize(nil, unknown.GetSpecifiedName()))
+	var owners []string
+	for component, part := range map[string]part{"recommender": recommenderPart, "updater": updaterPart, "admission-controller": admissionPart} {
+		if componentCommand(component, "", part).Flags().Lookup(name) != nil {
+			owners = append(owners, "celvpa "+component)
+		}
+	}
+	if len(owners) == 0 {
 		return badFlag(cmd, err)
 	}
-	return fmt.Errorf("--%s says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out", name)
+	slices.Sort(owners)
+	return fmt.Errorf("--%s does nothing in %s: it is a flag of %s; leave it out", name, cmd.CommandPath(), inWords(owners))
 }

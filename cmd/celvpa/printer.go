@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/spf13/cobra"
@@ -66,6 +67,14 @@ func (p *printer) print(to io.Writer, result any, own map[string]func(*page)) er
 	return nil
 }
 
+// tables are the forms of a result that is a table, of which wide has all columns.
+func tables(write func(p *page, wide bool)) map[string]func(*page) {
+	return map[string]func(*page){
+		"table": func(p *page) { write(p, false) },
+		"wide":  func(p *page) { write(p, true) },
+	}
+}
+
 // page is where text goes that people read. It remembers its first error, which Flush returns.
 type page struct {
 	*bufio.Writer
@@ -96,6 +105,33 @@ func (p *page) end() { _ = p.table.Flush() }
 func (p *page) printf(format string, args ...any) {
 	p.end()
 	fmt.Fprintf(p, format, args...)
+}
+
+// line prints a text in a line.
+func (p *page) line(indent, text string) { p.printf("%s%s\n", indent, oneLine(text)) }
+
+// screenWidth is the number of columns that wrapped text takes.
+const screenWidth = 120
+
+// wrapped prints a text in lines that fit on a screen; those after the first are indented.
+func (p *page) wrapped(indent, text string) {
+	p.printf("%s", indent)
+	column := len(indent)
+	for i, word := range strings.Fields(text) {
+		width := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+width > screenWidth:
+			p.printf("\n    ")
+			column = len("    ")
+		default:
+			p.printf(" ")
+			column++
+		}
+		p.printf("%s", word)
+		column += width
+	}
+	p.printf("\n")
 }
 
 // steps prints a trace.

@@ -46,16 +46,12 @@ import (
 // process is what the components of one process share: caches, client, endpoints and the lead.
 type process struct {
 	*health
-	manager   manager.Manager
-	pods      slim.Pods        // of the cache
-	resolver  *target.Resolver // of all components: what one has asked for, the others know
-	watches   *freshness.Watches
-	lead      *freshness.Lead // nil = without leader election
-	address   string
-	secure    string // --secure-metrics-address
-	explains  inspect.Sources
-	explained string // --explain-address
-	port      int    // of the webhook, 0 without one
+	manager  manager.Manager
+	pods     slim.Pods        // of the cache
+	resolver *target.Resolver // of all components: what one has asked for, the others know
+	watches  *freshness.Watches
+	lead     *freshness.Lead // nil = without leader election
+	explains inspect.Sources
 
 	namespace string          // the only one that is served; empty = all
 	kinds     []client.Object // that are watched
@@ -64,7 +60,7 @@ type process struct {
 // newProcess connects to the API server and prepares the caches: of VPAs, of the controllers of pods and of what else is read,
 // of which a kind may be named more than once. kept is what the caches keep of them.
 func newProcess(ctx context.Context, o *options, reads []client.Object, kept map[client.Object]cache.ByObject) (*process, error) {
-	p := &process{health: newHealth(clock.RealClock{}), address: o.address, secure: o.secureMetrics.address, explained: o.explainAddress, namespace: o.namespace}
+	p := &process{health: newHealth(clock.RealClock{}), namespace: o.namespace}
 	config, err := restConfig(o)
 	if err != nil {
 		return nil, err
@@ -103,7 +99,7 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, kept map
 		return nil, fmt.Errorf("preparing: %w", err)
 	}
 	if err := p.serveMetrics(o); err != nil {
-		return nil, p.taken(err)
+		return nil, taken(err)
 	}
 	discovers, err := discovering(p.manager.GetClient(), config)
 	if err != nil {
@@ -247,18 +243,17 @@ func (p *process) outdated() string {
 
 // webhookServer adds an HTTPS server.
 func (p *process) webhookServer(host string, port int, config *tls.Config, handler http.Handler, log logr.Logger) (*listener.Server, error) {
-	p.port = port
 	server := &listener.Server{Name: "webhook", Address: net.JoinHostPort(host, strconv.Itoa(port)), TLS: config, Handler: handler, Log: log,
 		MaxConnections: webhook.MaxConnections, Stopping: p.stopping.Load}
 	return server, p.manager.Add(server)
 }
 
-// taken names the addresses of this process in an error about one that is taken; other errors stay as they are.
-func (p *process) taken(err error) error {
+// taken names the flags in an error about an address that is taken; other errors stay as they are.
+func taken(err error) error {
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return err
 	}
-	return fmt.Errorf("a port is taken (--address %s%s%s%s): %w; choose another", p.address, hint("--secure-metrics-address", p.secure), hint("--explain-address", p.explained), p.webhookHint(), err)
+	return fmt.Errorf("a port is taken: %w; choose another with --address, --secure-metrics-address, --explain-address or --port", err)
 }
 
 // unsyncedAfter is how long caches may take to sync before those that have not are logged.
@@ -276,7 +271,7 @@ func (p *process) start(ctx context.Context, delay time.Duration) error {
 	for {
 		select {
 		case err := <-done:
-			return p.taken(err)
+			return taken(err)
 		case <-ctx.Done():
 			if p.synced.Load() {
 				return <-done
@@ -302,19 +297,4 @@ func (p *process) unsynced(ctx context.Context) []string {
 		}
 	}
 	return out
-}
-
-// hint is a flag that has a value.
-func hint(flag, value string) string {
-	if value == "" {
-		return ""
-	}
-	return ", " + flag + " " + value
-}
-
-func (p *process) webhookHint() string {
-	if p.port == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", --port %d", p.port)
 }

@@ -30,10 +30,7 @@ func recommendCommand(compile compileFunc) *cobra.Command {
 		Long: `Runs the recommender on files: the same rules and the same code as in a cluster, for every VerticalPodAutoscaler in the
 manifests.
 
-Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
---kubeconfig, --context, -n, -A and --as say. It only gets and lists.
-
-PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. The workloads
+` + inputHelp + `The workloads
 and pods in the manifests decide which usage belongs to which VerticalPodAutoscaler. RuleOverlays apply as in a cluster.
 Objects without a namespace are in namespace default.
 
@@ -86,7 +83,7 @@ func (o *recommendOptions) run(cmd *cobra.Command) error {
 	cluster, unloaded := o.load(cmd, book, now)
 	result, unusable := cluster.Recommend(usage, o.rules.halfLives, o.explain)
 	o.printNotes(cmd, append(notes, cluster.Notes()...))
-	if err := o.print(cmd.OutOrStdout(), result, recommendForms(result)); err != nil {
+	if err := o.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printRecommendations(p, result, wide) })); err != nil {
 		return err
 	}
 	return o.end(faults.Join(unloaded, unread, unusable), len(result.Items) == 0, "there is no VerticalPodAutoscaler in %s: nothing was recommended", result.Lacking())
@@ -94,13 +91,6 @@ func (o *recommendOptions) run(cmd *cobra.Command) error {
 
 // podRow stands in the table where a container would.
 const podRow = "(pod)"
-
-func recommendForms(r *simulate.Recommendations) map[string]func(*page) {
-	return map[string]func(*page){
-		"table": func(p *page) { printRecommendations(p, r, false) },
-		"wide":  func(p *page) { printRecommendations(p, r, true) },
-	}
-}
 
 func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
 	if len(r.Items) == 0 {

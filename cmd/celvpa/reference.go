@@ -12,6 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/emit"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // referenceCommand prints the pages of docs/ that are made from the program itself.
@@ -117,4 +122,164 @@ func printMetrics(out io.Writer) error {
 	fmt.Fprint(out, metricsHead)
 	_, err := fmt.Fprintln(out, strings.Join(rows, "\n"))
 	return err
+}
+
+const checksHead = `# Checks
+
+All checks of a VerticalPodAutoscaler's spec, by rule set, in the order in which they are reported. "celvpa rules checks" prints
+this page; with --rules-dir it adds your own overlays that are enforced for all objects. See also [validation.md](validation.md).
+
+| enforced by | |
+|---|---|
+| API server | the rule is in the CRD: the API server refuses the object even without a webhook. The webhook says the same |
+| policy | the webhook; also the API server if the ValidatingAdmissionPolicy of "celvpa crd --vap" is installed |
+| webhook | the webhook only |
+
+| check | field | says | enforced by |
+|---|---|---|---|
+`
+
+func checksCommand(o *ruleOptions) *cobra.Command {
+	return &cobra.Command{
+		Use: "checks", Short: "Print what is checked of VerticalPodAutoscalers, and by whom", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return printChecks(cmd.OutOrStdout(), o) },
+	}
+}
+
+// printChecks prints the validations with the fields that they are about and who enforces them.
+func printChecks(out io.Writer, o *ruleOptions) error {
+	book, err := o.open()
+	if err != nil {
+		return err
+	}
+	plan, err := book.Everywhere()
+	if err != nil {
+		return err
+	}
+	checks := plan.Validations(facts.VPAValidate)
+	_, left, err := emit.Policies(checks, nil, facts.VPAValidateFacts())
+	if err != nil {
+		return err
+	}
+	byWebhook := map[string]bool{}
+	for _, rule := range left {
+		byWebhook[rule] = true
+	}
+	fmt.Fprint(out, checksHead)
+	for _, c := range checks {
+		by := "policy"
+		switch {
+		case c.Validation.EnforcedAt(document.EnforceSchema):
+			by = "API server"
+		case byWebhook[c.Rule]:
+			by = "webhook"
+		}
+		says := c.Validation.Message.Value
+		if c.Validation.Severity.Value == document.SeverityWarn {
+			says = "warning: " + says
+		}
+		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", c.Rule, checkFields(c.Validation), says, by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFields are the fields that a validation is about.
+func checkFields(v *document.Validation) string {
+	var out []string
+	for _, at := range v.At {
+		out = append(out, "`"+strings.TrimPrefix(at.Value+v.FieldPath.Value, "spec.")+"`")
+	}
+	return strings.Join(out, ", ")
+}
+
+const pointsHead = `# Points
+
+The points at which rule sets plug in: which facts rules see there, and what they may set or decide. "celvpa rules points"
+prints this page, and "celvpa rules list" which rule sets run where.
+
+Reading a missing fact is an error, and the value stays as it was: guard it with has(), or give a default, as in
+.?cpu.orValue(…). Any field of a record may be missing; another fact only if its description says so.
+
+## Order
+
+Every component asks container.policy which policy of a VPA applies to a container.
+
+    recommender   usage.window → samples; usage.oom → a sample after an OOM kill
+                  container.select → container.estimate → container.recommend → pod.recommend → the VPA's status
+                  vpa.order → whose policies apply to usage that several VPAs share
+    webhook       vpa.validate → vpa.default, when a VPA is written
+                  pod.admit, vpa.order → pod.validate → pod.fit → pod.resources → the new pod
+    updater       vpa.update, vpa.order → pod.validate → pod.fit → pod.resources → pod.admit → pod.priority → pod.update → a resize, an eviction, or nothing
+                  → pod.refused if the API server refuses, pod.evicted after an eviction
+                  pod.unboost → the end of a startup boost
+
+pod.fit starts from the VPA's status, for target, lower and upper bound. A change that should show in the status belongs to
+container.recommend; a change that depends on the pod belongs to pod.fit.
+
+`
+
+func pointsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "points", Short: "Print the points at which rule sets plug in, with their facts", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return printPoints(cmd.OutOrStdout()) },
+	}
+}
+
+// printPoints prints the reference of everything rules can name, made from what the program registers.
+func printPoints(out io.Writer) error {
+	registry, err := policy.Registry()
+	if err != nil {
+		return err
+	}
+	library, err := policy.Shipped()
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, pointsHead)
+	if err := registry.Describe(out); err != nil {
+		return err
+	}
+	printDefinitions(out, library)
+	fmt.Fprint(out, "\n## Params\n\nOverlays set params as `{params: {name: value}}`, and flags set those that have one. A param without the name of a rule set is "+
+		"declared by the pipeline and shared by the rule sets that are listed.\n\n"+
+		"| param | type | default | bounds | flag | read by | |\n|---|---|---|---|---|---|---|\n")
+	for _, p := range library.Params() {
+		value, flag := p.Param.Default.Value, ""
+		if value == "" {
+			value = "unset"
+		}
+		if p.Param.Flag != "" {
+			flag = "`--" + p.Param.Flag + "`"
+		}
+		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %s |\n", p.Key, p.Param.Type.Value, value, bounds(p.Param), flag, readers(p), descriptionOf(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printDefinitions(out io.Writer, library *document.Library) {
+	definitions := library.Definitions()
+	if len(definitions) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\n## Definitions\n\nThe pipeline declares these expressions, and its rules call them like functions.\n\n| definition | stands for | |\n|---|---|---|\n")
+	for _, f := range definitions {
+		expression := strings.ReplaceAll(strings.Join(strings.Fields(f.Expression.Value), " "), "|", `\|`)
+		fmt.Fprintf(out, "| `%s` | `%s` | %s |\n", f.Signature(), expression, f.Description)
+	}
+}
+
+func bounds(p document.Param) string {
+	switch {
+	case !p.Min.IsZero() && !p.Max.IsZero():
+		return p.Min.Value + " to " + p.Max.Value
+	case !p.Min.IsZero():
+		return "at least " + p.Min.Value
+	case !p.Max.IsZero():
+		return "at most " + p.Max.Value
+	}
+	return ""
 }

@@ -1,10 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate"
+	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // rulesCommand groups what an operator does with rule files.
@@ -127,4 +141,178 @@ func firstSentence(text string) string {
 		return text[:i+1]
 	}
 	return text
+}
+
+func showCommand(o *ruleOptions) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME[@VERSION][/STAGE[/RULE]]", Short: "Show a rule set or a part of it with its digest, a pipeline or an overlay", Args: takes(1, 1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return o.names(word), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := newPage(cmd.OutOrStdout())
+			return cmp.Or(showRule(out, o, args[0]), out.Flush())
+		},
+	}
+}
+
+// showRule prints rule sets, pipelines and overlays as they are written, and parts of rule sets as they are understood,
+// with the digest that overlays can insist on.
+func showRule(out io.Writer, o *ruleOptions, path string) error {
+	files, err := o.read(o.dir)
+	if err != nil {
+		return err
+	}
+	library, book := files.Library, files.book
+	if strings.Contains(path, "/") {
+		part, err := findPart(book, path)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "# %s, digest %s\n%s%s", path, part.digest, part.text, part.calls)
+		return nil
+	}
+	found := false
+	for _, id := range library.RuleSetIDs() {
+		set := library.RuleSets[id]
+		if id != path && set.Name.Value != path {
+			continue
+		}
+		found = true
+		part, err := findPart(book, id)
+		if err != nil {
+			part.digest = "unknown: no pipeline runs it"
+		}
+		fmt.Fprintf(out, "# %s, digest %s\n%s%s", set.Name.Pos.File, part.digest, set.Name.Source(), part.calls)
+	}
+	for _, plan := range book.Plans() {
+		if name, _ := plan.NameAndVersion(); name == path || plan.Pipeline() == path {
+			found = true
+			p := library.Pipelines[plan.Pipeline()]
+			fmt.Fprintf(out, "# %s, digest %s\n%s", p.Name.Pos.File, plan.Digest(), p.Name.Source())
+		}
+	}
+	if o := library.Overlays[path]; o != nil {
+		found = true
+		fmt.Fprintf(out, "# %s\n%s", o.Name.Pos.File, o.Name.Source())
+	}
+	if !found {
+		return fmt.Errorf("there is no rule set, pipeline or overlay %q; there are: %s", path,
+			strings.Join(slices.Concat(library.RuleSetIDs(), slices.Sorted(maps.Keys(library.Pipelines)), slices.Sorted(maps.Keys(library.Overlays))), ", "))
+	}
+	return nil
+}
+
+// shownPart is a rule set or a part of it.
+type shownPart struct {
+	text, digest string
+	calls        string // what the definitions stand for that it calls, as comments
+}
+
+// findPart looks a path up in the default pipeline, else in the others.
+func findPart(book *compile.Rulebook, path string) (shownPart, error) {
+	part, err := partOf(book.Default(), path)
+	if err == nil {
+		return part, nil
+	}
+	for _, plan := range book.Plans() {
+		if part, other := partOf(plan, path); other == nil {
+			return part, nil
+		}
+	}
+	return shownPart{}, err
+}
+
+func partOf(plan *engine.Plan, path string) (out shownPart, err error) {
+	if out.text, out.digest, err = plan.Part(path); err != nil {
+		return out, err
+	}
+	calls, err := plan.Calls(path)
+	for _, one := range calls {
+		out.calls += "# " + one + "\n"
+	}
+	return out, err
+}
+
+func renderCommand(o *ruleOptions) *cobra.Command {
+	var vpaFile string
+	cmd := &cobra.Command{
+		Use: "render", Short: "Print the rules in force as plain YAML, with overlays applied", Args: cobra.NoArgs,
+		Long:    "Without --vpa these are the rules for objects that pin no pipeline and match no overlay.",
+		Example: "  celvpa rules render --rules-dir my-rules --vpa web-vpa.yaml",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			book, err := o.open()
+			if err != nil {
+				return err
+			}
+			if vpaFile == "" {
+				return render(cmd.OutOrStdout(), book.Default())
+			}
+			vpas, unread := readVPAs(cmd, vpaFile, book)
+			return faults.Join(unread, renderFor(cmd.OutOrStdout(), book, vpas))
+		},
+	}
+	cmd.Flags().StringVar(&vpaFile, "vpa", "", "file with VerticalPodAutoscalers to print the rules for; - = standard input")
+	return cmd
+}
+
+// renderFor prints each distinct set of rules once, headed by the objects that get it.
+func renderFor(out io.Writer, book *compile.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) error {
+	var plans []*engine.Plan
+	of := map[*engine.Plan][]string{}
+	var errs []error
+	for _, v := range vpas {
+		chosen := policy.For(book, v)
+		if chosen.Err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", objectName(v), chosen.Err))
+			continue
+		}
+		if of[chosen.Plan] == nil {
+			plans = append(plans, chosen.Plan)
+		}
+		of[chosen.Plan] = append(of[chosen.Plan], objectName(v))
+	}
+	for i, plan := range plans {
+		if i > 0 {
+			fmt.Fprintln(out, "---")
+		}
+		fmt.Fprintf(out, "# the rules for %s\n", strings.Join(of[plan], ", "))
+		if err := render(out, plan); err != nil {
+			return err
+		}
+	}
+	return faults.Join(errs...)
+}
+
+func render(out io.Writer, plan *engine.Plan) error {
+	var text bytes.Buffer
+	if err := plan.Render(&text); err != nil {
+		return err
+	}
+	visible, err := visibleYAML(text.Bytes())
+	if err == nil {
+		_, err = out.Write(visible)
+	}
+	return err
+}
+
+func objectName(v *vpav1.VerticalPodAutoscaler) string {
+	return "VerticalPodAutoscaler " + v.Namespace + "/" + v.Name
+}
+
+// readVPAs reads the VerticalPodAutoscalers of a manifest; other kinds are left out. The error says what cannot be used; the rest is
+// returned even then.
+func readVPAs(cmd *cobra.Command, file string, book *compile.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
+	set, unread := manifests.Read([]string{file}, cmd.InOrStdin())
+	cluster, unloaded := simulate.Load(set, book, simulate.At(time.Now()))
+	vpas, unusable := cluster.VPAs()
+	printNotes(cmd, cluster.Notes())
+	err := faults.Join(unread, unloaded, unusable)
+	if err == nil && len(vpas) == 0 {
+		err = fmt.Errorf("%s has no VerticalPodAutoscaler", file)
+	}
+	return vpas, err
 }

@@ -57,7 +57,8 @@ func TestPointsArePrintedFromTheRegistry(t *testing.T) {
 	out, err := celvpa(t, "rules", "points")
 	require.NoError(t, err)
 	require.Contains(t, out, "## pod.update\n")
-	require.Contains(t, out, "| `now.cpu` | int (cpu) | milli-cores (may be set) |\n")
+	require.Contains(t, out, "| `now` | [Resources](#resources) | its value so far (may be set) |\n")
+	require.Contains(t, out, "### Resources\n\n| field | type | |\n|---|---|---|\n| `cpu` | int (cpu) | milli-cores |\n")
 	require.Contains(t, out, "| `Evict` | evict the pod |\n")
 	require.Contains(t, out, "When no row holds, or one fails: `Skip`.")
 }

@@ -38,11 +38,9 @@ runs on no set of rules, or the rules could not be used. Readable input is answe
 
 // liveDiff compares rules by what they do in a cluster.
 type liveDiff struct {
+	offline   // without its flags of rules
 	on        bool
 	top       int
-	files     []string
-	now       string
-	cluster   live
 	halfLives model.Settings
 	checks    options // of durations
 }
@@ -54,12 +52,12 @@ func (d *liveDiff) add(cmd *cobra.Command) {
 	f.StringArrayVarP(&d.files, "filename", "f", nil, "with --live, file or folder with the objects of a cluster to read instead, or - for standard input; can be repeated")
 	f.StringVar(&d.now, "now", "", "with --live, the time to compare at, in RFC 3339 or seconds since 1970; empty = that of the newest checkpoint of -f, or now without any")
 	d.checks.addHalfLives(f, &d.halfLives)
-	d.cluster.add(cmd, append([]schema.GroupVersionKind{manifests.VPAKind, manifests.CheckpointKind}, manifests.PodKinds...))
+	d.live.add(cmd, append([]schema.GroupVersionKind{manifests.VPAKind, manifests.CheckpointKind}, manifests.PodKinds...))
 }
 
 // check refuses flags that do nothing.
 func (d *liveDiff) check(p *printer) error {
-	flag := d.cluster.given()
+	flag := d.live.given()
 	switch {
 	case d.on && d.top < 0:
 		return fmt.Errorf("--top is %d; give the number of VPAs to print, or 0 for all", d.top)
@@ -86,42 +84,35 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 	if err != nil {
 		return err
 	}
-	from := offline{files: d.files, live: d.cluster, now: d.now}
-	if _, err := from.time(); err != nil {
+	if _, err := d.time(); err != nil {
 		return err // before a cluster is read
 	}
-	display := newProgress(cmd.ErrOrStderr(), p.form == "json" || p.form == "yaml")
-	defer display.end()
-	set, notes, unread := d.read(cmd, display)
+	d.display = newProgress(cmd.ErrOrStderr())
+	defer d.display.end()
+	set, notes, unread := d.read(cmd)
 	var written time.Time
 	if len(d.files) > 0 {
 		written = simulate.LastCheckpoint(set)
 	}
-	now, err := from.time(written)
+	now, err := d.time(written)
 	if err != nil {
 		return err
 	}
 	cluster, unloaded := simulate.Load(set, inForce.book, simulate.At(now))
-	result, unusable := cluster.Compare(cmd.Context(), after, d.halfLives, display.count)
-	display.end()
+	result, unusable := cluster.Compare(cmd.Context(), after, d.halfLives, d.display.count)
 	if len(tried) > 0 {
 		notes = append(notes, "the candidate counts as enforced, whatever its mode: "+strings.Join(tried, ", "))
 	}
-	printNotes(cmd, append(notes, cluster.Notes()...))
+	d.printNotes(cmd, append(notes, cluster.Notes()...))
 	left := 0
 	if d.top > 0 && len(result.Items) > d.top {
 		left = len(result.Items) - d.top
 		result.Items = result.Items[:d.top]
 	}
-	forms := map[string]func(*page){
-		"table": func(p *page) { printImpact(p, result, left, false) },
-		"wide":  func(p *page) { printImpact(p, result, left, true) },
-	}
-	if err := p.print(cmd.OutOrStdout(), result, forms); err != nil {
+	if err := p.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printImpact(p, result, left, wide) })); err != nil {
 		return err
 	}
-	from.live = d.cluster
-	return from.end(faults.Join(unread, shortened(unloaded), unusable), result.Totals.OfVPAs == 0, "there is no VerticalPodAutoscaler in %s: nothing was compared", false)
+	return d.end(faults.Join(unread, shortened(unloaded), unusable), result.Totals.OfVPAs == 0, "there is no VerticalPodAutoscaler in %s: nothing was compared", false)
 }
 
 // shortened are the faults of RuleOverlays beside the candidate, which are not in use: a line for each.
@@ -140,13 +131,13 @@ func shortened(unloaded error) error {
 }
 
 // read reads the cluster, or what stands for it.
-func (d *liveDiff) read(cmd *cobra.Command, display *progress) (*manifests.Set, []string, error) {
+func (d *liveDiff) read(cmd *cobra.Command) (*manifests.Set, []string, error) {
 	if len(d.files) > 0 {
-		set, err := manifests.Read(d.files, cmd.InOrStdin())
+		set, err := d.readFiles(cmd)
 		return set, nil, err
 	}
-	d.cluster.watch = display.count
-	return d.cluster.readAll(cmd.Context())
+	d.live.watch = d.display.count
+	return d.live.readAll(cmd.Context())
 }
 
 // readUnder compiles a candidate laid over rules. tried names its overlays that are not enforced.

@@ -105,25 +105,18 @@ func TestWhatCannotBeComparedIsRefusedWithTheReason(t *testing.T) {
 
 func TestProgressIsShownNowAndThen(t *testing.T) {
 	var out bytes.Buffer
-	p := newProgress(&out, false)
+	p := newProgress(&out)
+	p.next = time.Time{}
+	p.count("reading", 1, 0)
+	require.Empty(t, out.String(), "only terminals show it")
+
+	p.terminal, p.next = true, time.Now().Add(time.Hour)
 	p.count("reading", 1, 0)
 	require.Empty(t, out.String(), "what ends soon shows nothing")
-	p.next = time.Time{}
-	p.count("reading", 500, 0)
-	p.count("reading", 1000, 0)
-	p.next = time.Time{}
-	p.count("planning", 3, 9)
-	p.end()
-	require.Equal(t, "celvpa: reading: 500\ncelvpa: planning: 3 of 9\n", out.String())
 
-	out.Reset()
-	p = newProgress(&out, true)
 	p.next = time.Time{}
-	p.count("reading", 1, 0)
-	require.Empty(t, out.String(), "standard output is for a program")
-
-	p.terminal, p.quiet = true, false
 	p.count("reading", 1, 2)
+	p.count("reading", 2, 2)
 	p.end()
 	require.Equal(t, "\r\x1b[Kcelvpa: reading: 1 of 2\r\x1b[K", out.String())
 }

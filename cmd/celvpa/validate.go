@@ -26,10 +26,7 @@ func validateCommand(compile compileFunc) *cobra.Command {
 		Long: `Judges every VerticalPodAutoscaler in manifests as the admission controller would, by the rules, and as the API server would,
 by the schema of the CRD.
 
-Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
---kubeconfig, --context, -n, -A and --as say. It only gets and lists.
-
-PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. A folder may be a
+` + inputHelp + `A folder may be a
 repository: hidden files and folders are left out, and files that hold no VerticalPodAutoscaler or workload, templates of Helm
 and patches of kustomizations are counted in a note, and no error unless -f names the file. --ignore leaves out more. Objects without
 a namespace are in namespace default. RuleOverlays apply as in a cluster, and warnings name VerticalPodAutoscalers,

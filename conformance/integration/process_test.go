@@ -90,10 +90,10 @@ func TestBadSurroundingsEndInOneClearLine(t *testing.T) {
 		require.NoError(t, err)
 		defer taken.Close()
 		address := taken.Addr().String()
-		requireRefusal(t, runToEnd("recommender", "--kubeconfig="+kubeconfig, "--address="+address), "address already in use", "--address "+address)
+		requireRefusal(t, runToEnd("recommender", "--kubeconfig="+kubeconfig, "--address="+address), address+": bind: address already in use", "--address")
 		port := fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)
 		requireRefusal(t, runToEnd("admission-controller", "--kubeconfig="+kubeconfig, "--address=127.0.0.1:0", "--bind-address=127.0.0.1",
-			"--port="+port, "--register-webhook=false"), "address already in use", "--port "+port)
+			"--port="+port, "--register-webhook=false"), port+": bind: address already in use", "--port")
 	})
 	t.Run("an unknown flag, gate and value", func(t *testing.T) {
 		requireRefusal(t, runToEnd("updater", "--min-replicants=1"), "unknown flag: --min-replicants")

@@ -183,7 +183,7 @@ func why(t *testing.T) {
 		role := metav1.ObjectMeta{Namespace: ns, Name: "reader"}
 		create(t, &rbacv1.Role{ObjectMeta: role, Rules: []rbacv1.PolicyRule{{APIGroups: []string{vpav1.GroupVersion.Group}, Resources: []string{"verticalpodautoscalers"}, Verbs: []string{"get"}}}},
 			&rbacv1.RoleBinding{ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"}, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "reader"}}})
-		out, err := exec.CommandContext(t.Context(), program, "explain", "within", "-n", ns, "--kubeconfig", kubeconfig, "--as", "reader", "--celvpa-namespace", system).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), program, "explain", "within", "-n", ns, "--kubeconfig", kubeconfig, "--as", "reader", "--celvpa-namespace", system, "-o", "wide").CombinedOutput()
 		require.NoError(t, err, string(out))
 		for _, part := range []string{"VerticalPodAutoscaler " + ns + "/within, Deployment/within", "whether one blocks evictions: cannot read PodDisruptionBudgets of namespace " + ns + ": no permission to read them",
 			"what happened lately", "whether the webhook is registered"} {

@@ -189,13 +189,12 @@ func (s *story) lookAtPods(ctx context.Context) error {
 
 func (s *story) newPod(pod *corev1.Pod) {
 	s.pods[pod.UID] = &podSeen{name: pod.Name, spec: specText(pod)}
-	updates := pod.Annotations[podpatch.AnnotationUpdates]
-	if updates == "" {
+	if pod.Annotations[podpatch.AnnotationUpdates] == "" {
 		say("new pod         %s: %s, as the Deployment says", pod.Name, specText(pod))
 		return
 	}
 	s.admitted = true
-	say("new pod         %s: %s, set at admission (%s)", pod.Name, specText(pod), updates)
+	say("new pod         %s: %s, set at admission", pod.Name, specText(pod))
 }
 
 func (s *story) knownPod(pod *corev1.Pod) {

@@ -42,8 +42,63 @@ func (d *describer) vocabulary(r *Registry) {
 }
 
 type describer struct {
-	w   io.Writer
-	err error
+	w      io.Writer
+	uses   map[*lang.Schema]int // how often the points mention a record type
+	shared []*lang.Schema       // record types mentioned more than once
+	err    error
+}
+
+// count counts the record types that a type mentions.
+func (d *describer) count(t lang.Type) {
+	schema := t.Schema()
+	if schema == nil {
+		return
+	}
+	d.uses[schema]++
+	switch d.uses[schema] {
+	case 1:
+		for _, f := range schema.Fields() {
+			d.count(f.Type)
+		}
+	case 2:
+		d.shared = append(d.shared, schema)
+	}
+}
+
+// countAll counts the record types that the points mention.
+func (d *describer) countAll(points []*Point) {
+	vars := func(list []Var, bounds []BoundVar) {
+		for _, v := range list {
+			if v.scope == nil {
+				d.count(v.Type)
+			}
+		}
+		for _, b := range bounds {
+			d.count(b.Type)
+		}
+	}
+	for _, p := range points {
+		vars(p.Vars, p.Bounds)
+		for _, s := range p.Scopes {
+			vars(s.Vars, s.Bounds)
+		}
+	}
+}
+
+// records prints the record types that several facts have.
+func (d *describer) records() {
+	if len(d.shared) == 0 {
+		return
+	}
+	slices.SortFunc(d.shared, func(a, b *lang.Schema) int { return strings.Compare(a.Name(), b.Name()) })
+	d.printf("## Records\n\nTypes that several facts have. A dot reads a field of a field, as in `policy.maxAllowed.cpu`.\n\n")
+	for _, schema := range d.shared {
+		d.printf("### %s\n\n| field | type | |\n|---|---|---|\n", schema.Name())
+		for _, f := range schema.Fields() {
+			d.row(f.Name, f.Type, false, f.Doc)
+		}
+		d.printf("\n")
+	}
 }
 
 func (d *describer) printf(format string, args ...any) {
@@ -80,14 +135,21 @@ func (d *describer) bounds(what string, list []BoundVar) {
 	}
 }
 
-// row prints a fact, followed by the fields of a record.
+// row prints a fact, followed by the fields of a record type that no other fact has.
 func (d *describer) row(name string, t lang.Type, writable bool, doc string) {
-	if t.Schema() == nil {
-		note := doc
-		if writable {
-			note = strings.TrimSpace(note + " (may be set)")
+	schema := t.Schema()
+	if schema == nil || d.uses[schema] > 1 {
+		kind := t.String()
+		if schema != nil {
+			kind = fmt.Sprintf("[%s](#%s)", schema.Name(), strings.ToLower(schema.Name()))
+			if !t.IsRecord() {
+				kind = "list of " + kind
+			}
 		}
-		d.printf("| `%s` | %s | %s |\n", name, t, note)
+		if writable {
+			doc = strings.TrimSpace(doc + " (may be set)")
+		}
+		d.printf("| `%s` | %s | %s |\n", name, kind, doc)
 		return
 	}
 	if !t.IsRecord() { // a list: its entries' fields
@@ -121,7 +183,8 @@ func (d *describer) classes(p *Point) {
 
 // Describe prints a reference of the points in Markdown: their facts, writable fields and outcomes.
 func (r *Registry) Describe(w io.Writer) error {
-	d := &describer{w: w}
+	d := &describer{w: w, uses: map[*lang.Schema]int{}}
+	d.countAll(r.Points())
 	for _, p := range r.Points() {
 		d.printf("## %s\n\n%s\n\nTakes %s.\n", p.Name, p.Doc, p.Kind)
 		if len(p.Vars) > 0 {
@@ -154,6 +217,7 @@ func (r *Registry) Describe(w io.Writer) error {
 		}
 		d.printf("\n")
 	}
+	d.records()
 	d.vocabulary(r)
 	return d.err
 }
