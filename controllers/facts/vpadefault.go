@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -53,17 +54,9 @@ func describeDefaults(vpa *structural.Structural) {
 	}
 }
 
-// Change sets or removes one field of an object.
-type Change struct {
-	Path  []string // keys, list indexes, and - for a new list entry
-	Value any      // JSON value; nil = remove the field
-}
-
-// NewEntry in a change's path appends to a list.
-const NewEntry = "-"
-
-// Defaults runs vpa.default on a JSON object and returns the changes, sorted by field name.
-func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]Change, []*engine.RuleError) {
+// Defaults runs vpa.default on a JSON object and returns a copy with what the rules set; nil if they set nothing.
+func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) (map[string]any, []*engine.RuleError) {
+	object = runtime.DeepCopyJSON(object)
 	spec, ok := object["spec"].(map[string]any)
 	if !ok {
 		return nil, nil // the schema refuses it
@@ -72,55 +65,52 @@ func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]
 	root := defaultSpec.record(spec)
 	facts.Set("spec", root)
 	resourcePolicy, isPolicy := spec["resourcePolicy"].(map[string]any)
-	policies, isList := resourcePolicy["containerPolicies"].([]any)
-	bound := make([]boundPolicy, 0, len(policies)+1)
-	wildcard := false
-	for i := range policies {
-		policy, ok := policies[i].(map[string]any)
+	list, isList := resourcePolicy["containerPolicies"].([]any)
+	policies := make([]boundPolicy, 0, len(list))
+	hasWildcard := false
+	for i := range list {
+		policy, ok := list[i].(map[string]any)
 		if !ok {
 			continue // the schema refuses it
 		}
 		name, _ := policy["containerName"].(string)
-		wildcard = wildcard || name == vpav1.DefaultContainerResourcePolicy
+		hasWildcard = hasWildcard || name == vpav1.DefaultContainerResourcePolicy
 		item := facts.AddItem("containerPolicy", name).Set("container", lang.Text(name)).Set("policy", defaultPolicy.record(policy))
-		bound = append(bound, boundPolicy{item, strconv.Itoa(i), policy})
+		policies = append(policies, boundPolicy{item, policy})
 	}
-	fits := (isPolicy || spec["resourcePolicy"] == nil) && (isList || resourcePolicy["containerPolicies"] == nil)
-	if !wildcard && fits {
-		policy := map[string]any{"containerName": vpav1.DefaultContainerResourcePolicy}
-		item := facts.AddItem("wildcardPolicy", vpav1.DefaultContainerResourcePolicy).Set("policy", defaultPolicy.record(policy))
-		bound = append(bound, boundPolicy{item, NewEntry, policy})
+	wildcard := boundPolicy{raw: map[string]any{"containerName": vpav1.DefaultContainerResourcePolicy}}
+	if !hasWildcard && (isPolicy || spec["resourcePolicy"] == nil) && (isList || resourcePolicy["containerPolicies"] == nil) {
+		wildcard.item = facts.AddItem("wildcardPolicy", vpav1.DefaultContainerResourcePolicy).Set("policy", defaultPolicy.record(wildcard.raw))
 	}
 	failed := plan.RunStages(VPADefault, facts, trace)
-	var out []Change
-	if facts.Written {
-		out = defaultSpec.changes([]string{"spec"}, spec, defaultSpec.record(spec), root)
+	changed := facts.Written && defaultSpec.apply(spec, defaultSpec.record(spec), root)
+	for i := range policies {
+		changed = policies[i].apply() || changed
 	}
-	for i := range bound {
-		if bound[i].item.Written {
-			out = append(out, bound[i].changes()...)
+	if wildcard.item != nil && wildcard.apply() {
+		changed = true
+		holder, _ := spec["resourcePolicy"].(map[string]any) // rules may have made it
+		if holder == nil {
+			holder = map[string]any{}
+			spec["resourcePolicy"] = holder
 		}
+		holder["containerPolicies"] = append(list, wildcard.raw)
 	}
-	return out, failed
+	if !changed {
+		return nil, failed
+	}
+	return object, failed
 }
 
 // boundPolicy is a container policy and its item.
 type boundPolicy struct {
-	item  *registry.Item
-	entry string // its index, or NewEntry
-	raw   map[string]any
+	item *registry.Item
+	raw  map[string]any
 }
 
-func (b *boundPolicy) changes() []Change {
-	path := []string{"spec", "resourcePolicy", "containerPolicies", b.entry}
-	before, after := defaultPolicy.record(b.raw), b.item.Record("policy")
-	switch {
-	case b.entry != NewEntry:
-		return defaultPolicy.changes(path, b.raw, before, after)
-	case after.Same(before):
-		return nil
-	}
-	return []Change{{Path: path, Value: defaultPolicy.plain(after)}}
+// apply writes what rules set into the raw policy. It reports whether that changes it.
+func (b *boundPolicy) apply() bool {
+	return b.item.Written && defaultPolicy.apply(b.raw, defaultPolicy.record(b.raw), b.item.Record("policy"))
 }
 
 func resourcesOf(list map[string]any) *lang.Record {
@@ -330,28 +320,28 @@ func (p *part) field(name string) *part {
 	return p.fields[i].part
 }
 
-// changes lists the differences between two records; raw is the object's own part. Values of the
+// apply writes the differences between two records into the object's own part, and reports whether there are any. Values of the
 // wrong type stay: the schema refuses them.
-func (p *part) changes(path []string, raw map[string]any, before, after *lang.Record) []Change {
-	var out []Change
+func (p *part) apply(raw map[string]any, before, after *lang.Record) (changed bool) {
 	for i, f := range after.Schema().Fields() {
 		if before.Cells()[i].Equal(&after.Cells()[i]) {
 			continue
 		}
-		of, at := p.field(f.Name), append(slices.Clip(path), f.Name)
-		was, is := before.At(i), after.At(i)
+		part, was, is := p.field(f.Name), before.At(i), after.At(i)
 		old, wasRecord := was.(*lang.Record)
 		now, isRecord := is.(*lang.Record)
 		switch {
 		case wasRecord && isRecord:
-			below, _ := raw[f.Name].(map[string]any)
-			out = append(out, of.changes(at, below, old, now)...)
+			inner, _ := raw[f.Name].(map[string]any)
+			changed = part.apply(inner, old, now) || changed
 		case is == nil:
-			out = append(out, Change{Path: at})
+			delete(raw, f.Name)
+			changed = true
 		case was == nil && raw[f.Name] != nil:
 		default:
-			out = append(out, Change{Path: at, Value: of.plain(is)})
+			raw[f.Name] = part.plain(is)
+			changed = true
 		}
 	}
-	return out
+	return changed
 }
