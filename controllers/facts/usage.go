@@ -38,7 +38,7 @@ var (
 		Doc: "Which samples of a container are accepted, how long a memory window is, and how long usage is remembered; run by the recommender.",
 		Vars: []registry.Var{
 			containerVar,
-			{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
+			policyVar,
 			{Name: "window", Type: lang.RecordOf(windowSchema), Writable: true, Doc: "24h, 8, true and 1h if rules set nothing, or an interval or count of 0 or less, or a negative clock skew"},
 			{Name: "largest", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "the largest amount that a sample may have; a resource that is unset has no limit"},
 		},
@@ -48,7 +48,7 @@ var (
 		Doc: "The memory sample to record after an OOM kill; run by the recommender.",
 		Vars: []registry.Var{
 			containerVar,
-			{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
+			policyVar,
 			{Name: "oom", Type: lang.RecordOf(oomSchema.Schema), Doc: "what is known of it"},
 			{Name: "sample", Type: lang.RecordOf(sampleSchema), Writable: true, Doc: "what is remembered"},
 		},

@@ -1,12 +1,45 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
+
+// The points that decide whether a VPA acts.
+var (
+	vpaUpdate = &registry.Point{
+		Name: VPAUpdate, Kind: registry.DecisionPoint,
+		Doc:      "Whether a VPA changes running pods at all; run by the updater before vpa.order says which VPA has a pod.",
+		Vars:     []registry.Var{vpaVar},
+		Outcomes: []registry.Outcome{{Name: DoApply, Doc: "it may control pods"}, {Name: DoIgnore, Doc: "its pods are left alone, or another VPA controls them", Classed: true}},
+		FailSafe: DoIgnore,
+		Classes:  classes,
+	}
+	podAdmit = &registry.Point{
+		Name: PodAdmit, Kind: registry.DecisionPoint,
+		Doc:      "Whether a VPA changes new pods; run by the webhook, and by the updater before it evicts a pod.",
+		Vars:     []registry.Var{vpaVar},
+		Outcomes: []registry.Outcome{{Name: DoApply, Doc: "set resources"}, {Name: DoIgnore, Doc: "admit the pod as it is", Classed: true}},
+		FailSafe: DoIgnore,
+		Classes:  classes,
+	}
+)
+
+// UpdateFacts binds the facts of vpa.update.
+func UpdateFacts(v *vpav1.VerticalPodAutoscaler) *registry.Facts {
+	return vpaUpdate.NewFacts().Set("vpa", VPA(v))
+}
+
+// AdmitFacts binds the facts of pod.admit.
+func AdmitFacts(v *vpav1.VerticalPodAutoscaler) *registry.Facts {
+	return podAdmit.NewFacts().Set("vpa", VPA(v))
+}
 
 var vpaSchema = lang.Bind("VPA",
 	lang.TextIf("updateMode", "as written; unset without updatePolicy", updateMode),
@@ -67,4 +100,41 @@ func updateMode(v *vpav1.VerticalPodAutoscaler) (vpav1.UpdateMode, bool) {
 func boosts(v *vpav1.VerticalPodAutoscaler) bool {
 	return v.Spec.StartupBoost != nil || v.Spec.ResourcePolicy != nil &&
 		slices.ContainsFunc(v.Spec.ResourcePolicy.ContainerPolicies, func(p vpav1.ContainerResourcePolicy) bool { return p.StartupBoost != nil })
+}
+
+// VPAOrder is the point that decides which of several matching VPAs controls a pod.
+const VPAOrder = "vpa.order"
+
+var vpaOrder = &registry.Point{
+	Name: VPAOrder, Kind: registry.StagePoint,
+	Doc: "Which VPA has a pod that several select; run by the recommender for every VPA, and by the webhook and the updater if more than one selects a pod.",
+	Vars: []registry.Var{
+		vpaVar,
+		{Name: "created", Type: lang.IntOf(Duration), Doc: "when it was created, as the time since 1970"},
+		{Name: "order", Type: lang.RecordOf(orderSchema), Writable: true, Doc: "the VPA with the larger value has the pod; by name if both are equal"},
+	},
+}
+
+// Order ranks VPAs: the larger one comes first.
+type Order struct {
+	First int64
+	Then  float64
+}
+
+// Compare is negative if o comes before other, and 0 if they tie.
+func (o Order) Compare(other Order) int {
+	return cmp.Or(cmp.Compare(other.First, o.First), cmp.Compare(other.Then, o.Then))
+}
+
+// OrderOf runs vpa.order. It also returns the rules that failed.
+func OrderOf(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler) (Order, []*engine.RuleError) {
+	created := int64(0)
+	if !v.CreationTimestamp.IsZero() {
+		created = v.CreationTimestamp.UnixNano()
+	}
+	order := orderSchema.New()
+	f := vpaOrder.NewFacts().Set("vpa", VPA(v)).Set("created", lang.Number(created)).Set("order", order)
+	failed := plan.RunStages(VPAOrder, f, nil)
+	first, _ := order.Int("first")
+	return Order{First: first, Then: order.Double("then")}, failed
 }

@@ -31,7 +31,7 @@ type run struct {
 	// number of intervals old in the next ones.
 	now         time.Time
 	noAdmission string // why evictions are paused; empty = the admission controller is alive
-	limits      limitranges.Once
+	limits      limitranges.Cache
 
 	// A rate limit is exhausted for the rest of this cycle.
 	evictionsOver, resizesOver atomic.Bool
@@ -79,7 +79,7 @@ func (u *Updater) RunOnce(ctx context.Context) {
 
 // newRun starts a cycle.
 func (u *Updater) newRun() *run {
-	return &run{Updater: u, Log: u.Log, rules: u.Rules(), now: u.Clock.Now(), limits: limitranges.Once{Reader: u.Client}}
+	return &run{Updater: u, Log: u.Log, rules: u.Rules(), now: u.Clock.Now(), limits: limitranges.Cache{Reader: u.Client}}
 }
 
 // isOutdated reports whether to do nothing in this cycle: the pods that the cache shows may be gone, and

@@ -64,5 +64,5 @@ func TestOnlyClientsOfTheGivenCAsAreServed(t *testing.T) {
 
 	require.ErrorContains(t, RequireClientCertificates(&tls.Config{}, filepath.Join(t.TempDir(), "none"), logr.Discard()), "--api-server-client-ca-file: open")
 	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
-	require.ErrorContains(t, RequireClientCertificates(&tls.Config{}, file, logr.Discard()), "no certificate in PEM")
+	require.ErrorContains(t, RequireClientCertificates(&tls.Config{}, file, logr.Discard()), "--api-server-client-ca-file: error loading CA bundle")
 }

@@ -1,6 +1,7 @@
 package certificates
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/utils/clock"
 )
 
@@ -19,12 +21,8 @@ const (
 	DefaultKeyFile  = "/etc/tls-certs/serverKey.pem"
 )
 
-const (
-	// pollInterval is how often the files are read. They are small.
-	pollInterval = time.Second
-	// maxReadings bounds how often they are read at the start until two readings agree.
-	maxReadings = 100
-)
+// pollInterval is how often the files are read. They are small.
+const pollInterval = time.Second
 
 // FileOptions configure NewFiles.
 type FileOptions struct {
@@ -41,18 +39,16 @@ type FileOptions struct {
 
 // files are certificates that somebody else renews: an operator, or cert-manager through a Secret.
 //
-// They are polled instead of watched, so it does not matter how they are replaced, and used once two successive readings agree:
-// files that are swapped or written in between are never mixed. A half-written or unreadable file is logged once, and the last
-// good certificate stays.
+// They are polled instead of watched, so it does not matter how they are replaced. Files that do not fit together, because they
+// are half written or were swapped between two readings, are logged once, and the last good certificate stays.
 //
 // controller-runtime's certwatcher does not fit here. It serves a new certificate as soon as it reads one, while the invariant of
-// this package needs the CA to be published first; it reads no CA; and it does not notice a changed intermediate certificate.
+// this package needs the CA to be published first, and it reads no CA.
 type files struct {
 	FileOptions
 	*Source
 	read    time.Time // when the files were read last
 	used    content   // served, or waiting for its CA
-	seen    content   // at the last reading
 	lastLog string    // the error that was logged last
 	expired bool      // the log says that the serving certificate has expired
 }
@@ -69,19 +65,27 @@ func NewFiles(o FileOptions) (*Source, error) {
 	}
 	f := &files{FileOptions: o, Source: &Source{clock: o.Clock, log: o.Log, settle: maxSettle, grace: maxGrace, interval: pollInterval, unpublished: o.Unpublished, measured: true,
 		keeps: func(*x509.Certificate) bool { return true }, exactAt: o.Clock.Now().Add(maxGrace), changed: make(chan struct{}, 1)}}
-	var err error
-	if f.used, err = f.readSettled(); err != nil {
-		return nil, err
+	err := f.load()
+	if err != nil || f.trusted(f.serving) != nil { // they may have been swapped between two readings
+		err = f.load()
 	}
-	if f.serving, err = f.parse(f.used); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if err := f.trusted(f.serving, o.Hosts...); err != nil {
 		f.log.Error(err, "API servers will not trust the serving certificate, so new pods do not get their recommendations")
 	}
-	f.seen, f.Source.renew = f.used, f.renew
+	f.Source.renew = f.renew
 	f.logExpired(o.Clock.Now())
 	return f.Source, nil
+}
+
+// load reads what is served from the start.
+func (f *files) load() (err error) {
+	if f.used, err = f.readAll(); err == nil {
+		f.serving, err = f.parse(f.used)
+	}
+	return err
 }
 
 func (f *files) renew(now time.Time) {
@@ -97,15 +101,11 @@ func (f *files) renew(now time.Time) {
 	f.logExpired(now)
 }
 
-// poll reads the files and offers what changed, once two readings agree.
+// poll reads the files and offers what changed.
 func (f *files) poll(now time.Time) error {
-	before := f.seen
 	found, err := f.readAll()
-	if err != nil {
+	if err != nil || found == f.used {
 		return err
-	}
-	if f.seen = found; found != before || found == f.used {
-		return nil
 	}
 	id, err := f.parse(found)
 	if err == nil {
@@ -141,17 +141,6 @@ func (f *files) logExpired(now time.Time) {
 
 // wayOut ends errors about files.
 const wayOut = "; give PEM files, or let celvpa make its own certificates: give none of --tls-cert-file, --tls-private-key and --client-ca-file, and leave no files at their defaults"
-
-// readSettled reads until two successive readings agree.
-func (f *files) readSettled() (last content, err error) {
-	for range maxReadings {
-		before := last
-		if last, err = f.readAll(); err != nil || last == before {
-			return last, err
-		}
-	}
-	return last, fmt.Errorf("--tls-cert-file, --tls-private-key and --client-ca-file change with every reading%s", wayOut)
-}
 
 func (f *files) readAll() (c content, err error) {
 	read := func(flag, path string) string {
@@ -207,4 +196,33 @@ func (f *files) trusted(id identity, hosts ...string) error {
 		return fmt.Errorf("--tls-cert-file %s does not fit --client-ca-file %s: %w", f.Cert, f.CA, err)
 	}
 	return nil
+}
+
+// RequireClientCertificates changes a TLS configuration in place, so that it accepts only clients with a certificate signed by a CA
+// in a PEM file. It reads the file again for each connection, so the CAs can be replaced; while the file is unusable, the last
+// good CAs stay. The error says why it is unusable now.
+func RequireClientCertificates(config *tls.Config, path string, log logr.Logger) error {
+	cas, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", path)
+	if err != nil {
+		return fmt.Errorf("--api-server-client-ca-file: %w; give the CAs in PEM that sign the client certificates of API servers", err)
+	}
+	config.ClientAuth = tls.RequireAndVerifyClientCert
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		if err := cas.RunOnce(context.Background()); err != nil {
+			log.Error(err, "cannot reload the client CAs; the last good ones stay", "flag", "--api-server-client-ca-file")
+		}
+		verify, _ := cas.VerifyOptions() // there are always some
+		c := config.Clone()
+		c.ClientCAs, c.GetConfigForClient = verify.Roots, nil
+		return c, nil
+	}
+	return nil
+}
+
+func poolOf(cas []*x509.Certificate) *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, ca := range cas {
+		pool.AddCert(ca)
+	}
+	return pool
 }

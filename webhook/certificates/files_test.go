@@ -360,23 +360,6 @@ func TestKeysAreReadAsKubeletsMountThem(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreStillWrittenToWait: what differs between two looks is not used, even where it could be read.
-func TestFilesThatAreStillWrittenToWait(t *testing.T) {
-	clk, s := testclock.NewFakeClock(newYear), newSecret(t)
-	ca := someCA(t, newYear)
-	s.issue(t, ca, newYear)
-	f, err := NewFiles(s.options(clk))
-	require.NoError(t, err)
-	before := shown(t, f)
-	for range 3 {
-		s.issue(t, ca, newYear)
-		looks(f, clk, 1)
-		require.True(t, before.Equal(shown(t, f)))
-	}
-	looks(f, clk, 1)
-	require.False(t, before.Equal(shown(t, f)))
-}
-
 // TestFilesSwappedWhileReadAreNotMixed: the Secret is swapped after the certificate was read and before its CA is. Without --reload-cert
 // the mixture stayed in use for good.
 func TestFilesSwappedWhileReadAreNotMixed(t *testing.T) {
@@ -403,13 +386,4 @@ func TestFilesSwappedWhileReadAreNotMixed(t *testing.T) {
 			require.NoError(t, believes(t, f, f.Bundle().PEM(), "127.0.0.1", newYear))
 		})
 	}
-}
-
-func TestFilesThatNeverSettleStopTheStart(t *testing.T) {
-	clk, s := testclock.NewFakeClock(newYear), newSecret(t)
-	n := 0
-	o := s.options(clk)
-	o.readFile = func(string) ([]byte, error) { n++; return []byte{byte(n), byte(n >> 8)}, nil }
-	_, err := NewFiles(o)
-	require.ErrorContains(t, err, "change with every reading")
 }

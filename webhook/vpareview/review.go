@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as rules expect
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -19,6 +19,8 @@ import (
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // Request is one object to be judged, by one plan or by several.
@@ -179,24 +181,21 @@ func addOnce(to, more []Cause) []Cause {
 // setDefaults patches an allowed object. Defaults that would make it invalid are a mistake in the rules, not in the object: it stays
 // unchanged, with a warning.
 func (a *Answer) setDefaults(plan *engine.Plan, judged engine.Judged) {
-	changes, failed := facts.Defaults(plan, judged.Object, nil)
+	defaulted, failed := facts.Defaults(plan, judged.Object, nil)
 	a.Failed = failed
-	if len(changes) == 0 {
-		return
-	}
-	written := judged.Object
-	judged.Object, judged.Schema = runtime.DeepCopyJSON(written), false
-	operations := patch(judged.Object, changes) // changes the copy as well
+	operations := difference(judged.Object, defaulted)
 	if len(operations) == 0 {
 		return
 	}
+	written := judged.Object
+	judged.Object, judged.Schema = defaulted, false
 	for _, x := range plan.Validate(facts.VPAValidate, judged, nil) {
 		if !x.Warning {
 			a.leaveOutDefaults(x.Path, x.Message, x.Rule)
 			return
 		}
 	}
-	if fault := newFault(judged.Object, written, operations); fault != nil {
+	if fault := newFault(defaulted, written); fault != nil {
 		a.leaveOutDefaults(fault.Field, fault.Message, SchemaRule)
 		return
 	}
@@ -208,14 +207,13 @@ func (a *Answer) leaveOutDefaults(field, message, rule string) {
 		Message: fmt.Sprintf("the defaults are left out, because with them the object would not be valid: %s: %s (rule %s)", field, message, rule)})
 }
 
-// newFault returns a schema fault of an object that the written object does not have; nil = none. It
-// checks the fields of the spec that operations changed.
-func newFault(object, written map[string]any, operations []jsonpatch.Operation) *schema.Fault {
-	faults := schemaFaults(changedPart(object, operations), nil)
+// newFault returns a schema fault of an object that the written object does not have; nil = none.
+func newFault(object, written map[string]any) *schema.Fault {
+	faults := schemaFaults(object, nil)
 	if len(faults) == 0 {
 		return nil
 	}
-	known := schemaFaults(changedPart(written, operations), nil)
+	known := schemaFaults(written, nil)
 	for i := range faults {
 		if !slices.Contains(known, faults[i]) {
 			return &faults[i]
@@ -224,16 +222,30 @@ func newFault(object, written map[string]any, operations []jsonpatch.Operation) 
 	return nil
 }
 
-// changedPart returns the object with only those fields of the spec that operations changed.
-func changedPart(object map[string]any, operations []jsonpatch.Operation) map[string]any {
-	spec, _ := object["spec"].(map[string]any)
-	part := map[string]any{}
-	for _, o := range operations {
-		if path := strings.Split(o.Path, "/"); len(path) > 2 && path[1] == "spec" && spec[path[2]] != nil {
-			part[path[2]] = spec[path[2]]
-		}
+// difference lists the operations that make one object of another, by path; nil for a nil object.
+func difference(from, to map[string]any) []jsonpatch.Operation {
+	if to == nil {
+		return nil
 	}
-	return map[string]any{"spec": part}
+	before, failed := json.Marshal(from)
+	after, err := json.Marshal(to)
+	if err = errors.Join(failed, err); err != nil {
+		return nil // objects that were read can be written
+	}
+	operations, err := jsonpatch.CreatePatch(before, after)
+	if err != nil {
+		return nil
+	}
+	// Those on entries of one list keep their order.
+	parent := func(o jsonpatch.Operation) string {
+		i := strings.LastIndexByte(o.Path, '/') + 1
+		if _, err := strconv.Atoi(o.Path[i:]); err == nil {
+			return o.Path[:i]
+		}
+		return o.Path
+	}
+	slices.SortStableFunc(operations, func(a, b jsonpatch.Operation) int { return strings.Compare(parent(a), parent(b)) })
+	return operations
 }
 
 // metadata reads the metadata of an object. It is empty with an error.
@@ -278,4 +290,50 @@ func UnknownPin(err error, annotations map[string]string, old []byte) []Cause {
 	return []Cause{{
 		Rule: PinRule, Reason: metav1.CauseTypeFieldValueNotSupported, Field: "metadata.annotations[" + policy.AnnotationPipeline + "]", Message: err.Error(),
 	}}
+}
+
+// Differences lists what other rules, whose answer is tried, would decide differently than the enforced ones.
+func Differences(enforced, tried Answer) (out []Cause) {
+	list := func(verb string, these, others []Cause) {
+		for _, c := range these {
+			if !slices.Contains(others, c) {
+				c.Message = fmt.Sprintf("would %s: %s", verb, c.Message)
+				out = append(out, c)
+			}
+		}
+	}
+	list("refuse this", tried.Causes, enforced.Causes)
+	list("warn", tried.Warnings, enforced.Warnings)
+	list("not refuse this", enforced.Causes, tried.Causes)
+	list("not warn", enforced.Warnings, tried.Warnings)
+	if enforced.Allowed() && tried.Allowed() {
+		out = append(out, defaultDifferences(enforced.Patch, tried.Patch)...)
+	}
+	return out
+}
+
+// defaultDifferences lists the defaults that differ.
+func defaultDifferences(enforced, tried []jsonpatch.Operation) (out []Cause) {
+	list := func(verb string, these, others []jsonpatch.Operation) {
+		for _, op := range these {
+			if !slices.ContainsFunc(others, func(o jsonpatch.Operation) bool { return o.Json() == op.Json() }) {
+				out = append(out, Cause{Rule: facts.VPADefault, Message: "would " + verb + " " + op.Json()})
+			}
+		}
+	}
+	list("change the object by", tried, enforced)
+	list("not change the object by", enforced, tried)
+	return out
+}
+
+// ShadowWarnings words the differences of an overlay in mode Warn as warnings; none in other modes.
+func ShadowWarnings(shadow compile.Shadow, differences []Cause) (out []Cause) {
+	if shadow.Mode != document.ModeWarn {
+		return nil
+	}
+	for _, c := range differences {
+		c.Message = fmt.Sprintf("RuleOverlay %s (Warn) %s", shadow.Overlay, c.Message)
+		out = append(out, c)
+	}
+	return out
 }

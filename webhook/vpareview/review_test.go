@@ -1,13 +1,23 @@
 package vpareview
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -68,9 +78,9 @@ func TestDefaultsArePatched(t *testing.T) {
 			  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/1/requestToLimitRatio","value":{"cpu":{"type":"Factor","factor":1.2},"memory":{"type":"Quantity","quantity":"200Mi"}}}]`},
 		"both": {
 			`resourcePolicy: {containerPolicies: [{containerName: "*", RequestToLimitRatio: {cpu: {type: Factor, factor: 2}}}]}`,
-			`[{"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}},
-			  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/0/RequestToLimitRatio"},
-			  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/requestToLimitRatio","value":{"cpu":{"type":"Factor","factor":2}}}]`},
+			`[{"op":"remove","path":"/spec/resourcePolicy/containerPolicies/0/RequestToLimitRatio"},
+			  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/requestToLimitRatio","value":{"cpu":{"type":"Factor","factor":2}}},
+			  {"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := Review(rules, Read(vpa(t, tt.spec), nil, ""))
@@ -112,11 +122,11 @@ func TestOperatorsDefaults(t *testing.T) {
 	got, err := json.Marshal(answer.Patch)
 	require.NoError(t, err)
 	require.JSONEq(t, `[
-	  {"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate","minReplicas":2}},
 	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/maxAllowed","value":{"cpu":"1500m","memory":"2Gi"}},
 	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/1/maxAllowed/cpu","value":"1500m"},
 	  {"op":"replace","path":"/spec/resourcePolicy/containerPolicies/1/maxAllowed/memory","value":"2Gi"},
-	  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/1/minAllowed/memory"}]`, string(got))
+	  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/1/minAllowed/memory"},
+	  {"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate","minReplicas":2}}]`, string(got))
 }
 
 func TestOperatorsDefaultsMayBeAnyFieldOfTheSpec(t *testing.T) {
@@ -141,19 +151,18 @@ func TestOperatorsDefaultsMayBeAnyFieldOfTheSpec(t *testing.T) {
 `, "CPUStartupBoost", "PodLevelResources", "MemoryPerCPURatio")
 	for name, tt := range map[string]struct{ spec, patch string }{
 		"nothing is there": {``, `[
-	  {"op":"add","path":"/spec/resourcePolicy","value":{"podPolicies":{"maxAllowed":{"cpu":"4"}}}},
+	  {"op":"add","path":"/spec/resourcePolicy","value":{"podPolicies":{"maxAllowed":{"cpu":"4"}},"containerPolicies":[{"containerName":"*","controlledValues":"RequestsOnly"}]}},
 	  {"op":"add","path":"/spec/startupBoost","value":{"cpu":{"type":"Factor","factor":2,"durationSeconds":30}}},
-	  {"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}},
-	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies","value":[{"containerName":"*","controlledValues":"RequestsOnly"}]}]`},
+	  {"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}}]`},
 		"policies, a boost and requirements": {
 			`startupBoost: {cpu: {type: Factor, factor: 3}}, updatePolicy: {updateMode: Initial, evictionRequirements: [{resources: [cpu], changeRequirement: TargetHigherThanRequests}, {resources: [memory], changeRequirement: TargetLowerThanRequests}]},
 			resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: b, controlledValues: RequestsAndLimits}]}`, `[
-	  {"op":"add","path":"/spec/resourcePolicy/podPolicies","value":{"maxAllowed":{"cpu":"4"}}},
-	  {"op":"replace","path":"/spec/updatePolicy/evictionRequirements","value":[{"resources":["cpu"],"changeRequirement":"TargetHigherThanRequests"}]},
+	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/2","value":{"containerName":"*","controlledValues":"RequestsOnly"}},
 	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/controlledResources","value":["cpu"]},
 	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/controlledValues","value":"RequestsOnly"},
 	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/memoryPerCPU","value":"4Gi"},
-	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/-","value":{"containerName":"*","controlledValues":"RequestsOnly"}}]`},
+	  {"op":"add","path":"/spec/resourcePolicy/podPolicies","value":{"maxAllowed":{"cpu":"4"}}},
+	  {"op":"remove","path":"/spec/updatePolicy/evictionRequirements/1"}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := Review(rules, Read(vpa(t, tt.spec), nil, ""))
@@ -334,4 +343,187 @@ func TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut(t *testing.T) {
 	require.Empty(t, answer.Patch)
 	require.Len(t, answer.Warnings, 1)
 	require.Contains(t, answer.Warnings[0].Message, `the defaults are left out, because with them the object would not be valid: spec.resourcePolicy.containerPolicies[0].controlledValues: Unsupported value: "Requests"`)
+}
+
+// TestWhatAnOverlayInModeWarnWouldSayIsAWarning in both directions; one in mode Audit says nothing here.
+func TestWhatAnOverlayInModeWarnWouldSayIsAWarning(t *testing.T) {
+	const stricter = `{after: vpa-object/min-replicas-positive, validation: {name: two, at: spec.updatePolicy, enforce: [Admission], expression: "self.minReplicas > 1", message: two, fieldPath: .minReplicas}}`
+	auto := func(replicas int) string {
+		return fmt.Sprintf(`,"updatePolicy":{"updateMode":"Auto","minReplicas":%d}`, replicas)
+	}
+	for name, tt := range map[string]struct{ mode, change, policy, want string }{
+		"stricter":             {mode: "Warn", change: stricter, policy: auto(1), want: "spec.updatePolicy.minReplicas: RuleOverlay mine (Warn) would refuse this: two (rule vpa-object/two)"},
+		"stricter, and valid":  {mode: "Warn", change: stricter, policy: auto(2)},
+		"stricter, in Audit":   {mode: "Audit", change: stricter, policy: auto(1)},
+		"allowing more":        {mode: "Warn", change: "{disable: vpa-object/min-replicas-positive}", policy: auto(0), want: "spec.updatePolicy.minReplicas: RuleOverlay mine (Warn) would not refuse this: minReplicas must be greater than 0 (rule vpa-object/min-replicas-positive)"},
+		"warning less":         {mode: "Warn", change: "{disable: vpa-object/auto-is-deprecated}", policy: auto(2), want: "spec.updatePolicy.updateMode: RuleOverlay mine (Warn) would not warn: update mode Auto is deprecated: use Recreate, which does the same, or InPlaceOrRecreate (rule vpa-object/auto-is-deprecated)"},
+		"other defaults":       {mode: "Warn", change: "{disable: defaults/update-policy/recreate}", want: `RuleOverlay mine (Warn) would not change the object by {"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}} (rule vpa.default)`},
+		"of other validations": {mode: "Warn", change: "{disable: vpa-object/one-recommender}", policy: auto(0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			book, err := policy.Load(policy.Options{Cache: &compiledSets, Path: writeRules(t,
+				"{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: mine}, spec: {mode: "+tt.mode+", change: ["+tt.change+"]}}")})
+			require.NoError(t, err)
+			req := Read([]byte(`{"metadata":{"name":"a"},"spec":{"targetRef":{"kind":"Deployment","name":"a"}`+tt.policy+`}}`), nil, "")
+			chosen := policy.For(book, &vpav1.VerticalPodAutoscaler{})
+			var got string
+			for _, shadow := range chosen.Shadows {
+				for _, c := range ShadowWarnings(shadow, Differences(Review(chosen.Plan, req), Review(shadow.Plan, req))) {
+					got += fmt.Sprint(c)
+				}
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// writeRules puts rules into a file of their own.
+func writeRules(t testing.TB, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+func TestWhatWorksAgainstTheObjectIsWarnedAbout(t *testing.T) {
+	hpa := func(name, target string, metrics ...autoscalingv2.MetricSpec) autoscalingv2.HorizontalPodAutoscaler {
+		return autoscalingv2.HorizontalPodAutoscaler{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: target}, Metrics: metrics,
+			},
+		}
+	}
+	resource := func(name corev1.ResourceName) autoscalingv2.MetricSpec {
+		return autoscalingv2.MetricSpec{Type: "Resource", Resource: &autoscalingv2.ResourceMetricSource{Name: name}}
+	}
+	ofContainer := func(container string) autoscalingv2.MetricSpec {
+		return autoscalingv2.MetricSpec{Type: "ContainerResource", ContainerResource: &autoscalingv2.ContainerResourceMetricSource{Name: "cpu", Container: container}}
+	}
+	inGroup := func(h autoscalingv2.HorizontalPodAutoscaler, apiVersion string) autoscalingv2.HorizontalPodAutoscaler {
+		h.Spec.ScaleTargetRef.APIVersion = apiVersion
+		return h
+	}
+	other := func(name, namespace, spec string) vpav1.VerticalPodAutoscaler {
+		v, err := vpav1.Decode(vpa(t, spec))
+		require.NoError(t, err)
+		v.Name, v.Namespace = name, namespace
+		return *v
+	}
+	const cpu, memory = "cpu", "memory"
+	const fight = " scales the same target on "
+	for name, tt := range map[string]struct {
+		spec   string
+		beside facts.Beside
+		want   []string
+	}{
+		"nothing": {beside: facts.Beside{VPAs: []vpav1.VerticalPodAutoscaler{other("web", "shop", ""), other("web", "elsewhere", "")}, HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "db")}}},
+		"an HPA on CPU and another on both": {beside: facts.Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("b", "web", resource(cpu), resource(memory)), hpa("a", "web", resource(cpu))}},
+			want: []string{"HorizontalPodAutoscaler a, HorizontalPodAutoscaler b scale the same target on cpu", "HorizontalPodAutoscaler b" + fight + "memory"}},
+		"an HPA of several clusters is named once": {beside: facts.Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "web", resource(cpu)), hpa("a", "web", resource(memory)), hpa("a", "web", resource(cpu))}},
+			want: []string{"HorizontalPodAutoscaler a" + fight + "cpu", "HorizontalPodAutoscaler a" + fight + "memory"}},
+		"an HPA on a container that is left alone": {spec: `resourcePolicy: {containerPolicies: [{containerName: app, controlledResources: [memory]}]}`,
+			beside: facts.Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "web", ofContainer("app"))}}},
+		"an HPA on a container that the wildcard leaves alone": {spec: `resourcePolicy: {containerPolicies: [{containerName: "*", mode: "Off"}, {containerName: other}]}`,
+			beside: facts.Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "web", ofContainer("app"))}}},
+		"an HPA on a container that is sized": {spec: `resourcePolicy: {containerPolicies: [{containerName: "*", mode: "Off"}, {containerName: app}]}`,
+			beside: facts.Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "web", ofContainer("app"), ofContainer("other"))}},
+			want:   []string{"HorizontalPodAutoscaler a (container app)" + fight + "cpu"}},
+		"an HPA on the extensions group of its target": {beside: facts.Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{inGroup(hpa("a", "web"), "extensions/v1beta1")}},
+			want: []string{"HorizontalPodAutoscaler a" + fight + "cpu"}},
+		"an HPA on a kind of the same name elsewhere": {beside: facts.Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{inGroup(hpa("a", "web"), "example.com/v1")}}},
+		"an HPA that names no metric":                 {beside: facts.Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "web")}}, want: []string{"HorizontalPodAutoscaler a" + fight + "cpu"}},
+		"an HPA on what is not controlled": {spec: `resourcePolicy: {containerPolicies: [{containerName: "*", controlledResources: [memory]}]}`,
+			beside: facts.Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "web", resource(cpu))}}},
+		"recommendations only": {spec: `updatePolicy: {updateMode: "Off"}`,
+			beside: facts.Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "web")}, VPAs: []vpav1.VerticalPodAutoscaler{other("b", "shop", "")}}},
+		"another VPA": {beside: facts.Beside{VPAs: []vpav1.VerticalPodAutoscaler{other("b", "shop", ""), other("c", "shop", `updatePolicy: {updateMode: "Off"}`)}},
+			want: []string{"VerticalPodAutoscaler b has the same target"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := Read(vpa(t, tt.spec), nil, "")
+			request.Beside = tt.beside
+			answer := Review(plan(t), request)
+			require.True(t, answer.Allowed())
+			got := lines(answer.Warnings)
+			require.Len(t, got, len(tt.want), "%q", got)
+			for i := range tt.want {
+				require.Contains(t, got[i], "spec.targetRef: "+tt.want[i])
+			}
+		})
+	}
+}
+
+// TestDurationsAreReadAsGoReadsThem: what the rules of the schema accept is what the controllers can decode, and more than 0.
+func TestDurationsAreReadAsGoReadsThem(t *testing.T) {
+	rules := plan(t, "PerVPAConfig")
+	random := rand.New(rand.NewPCG(1, 2))
+	texts := []string{".5h", "5.h", "+2h", "-2h", "0", "+0", "00", "", ".", "h", ".h", "2", "1h30", "1h 30m", "1H", "1d", "2h+3m", "--2h", "1e3s",
+		"1h2m3s4ms5us6ns", "7µs", "7μs", "0.000000001s", "0.0000000000001s", "0h0m0s", "1.12345678901234567h"}
+	pieces := []string{"h", "m", "s", "ms", "us", "µs", "μs", "ns", ".", "+", "-", "0", "1", "23", "999", " "}
+	for range 400 {
+		var text strings.Builder
+		for range 1 + random.IntN(6) {
+			text.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		texts = append(texts, text.String())
+	}
+	accepted := 0
+	for _, text := range texts {
+		object := vpa(t, `resourcePolicy: {containerPolicies: [{containerName: app, memoryAggregationInterval: "`+text+`"}]}`)
+		d, err := time.ParseDuration(text)
+		answer := Review(rules, Read(object, nil, ""))
+		require.Equal(t, err == nil && d > 0, answer.Allowed(), "%q is %s (%v) to Go: %v", text, d, err, lines(answer.Causes))
+		if !answer.Allowed() {
+			require.Len(t, answer.Causes, 1, "one fault is reported once")
+			continue
+		}
+		accepted++
+		v, err := vpav1.Decode(object)
+		require.NoError(t, err, text)
+		require.Equal(t, d, v.Spec.ResourcePolicy.ContainerPolicies[0].MemoryAggregationInterval.Duration, text)
+	}
+	require.Greater(t, accepted, 25)
+}
+
+// relabelled is an object with a label more.
+func relabelled(object []byte) []byte {
+	return bytes.Replace(object, []byte(`"name":"web"`), []byte(`"name":"web","labels":{"a":"b"}`), 1)
+}
+
+// TestWhatIsStoredStaysEditable though controllers cannot decode it. Upstream's CRD admits such amounts. Regression: an update was
+// refused, so that garbage collectors could not remove their finalizer, and the object was never deleted.
+func TestWhatIsStoredStaysEditable(t *testing.T) {
+	of := func(most, mode string) []byte {
+		return vpa(t, "updatePolicy: {updateMode: "+mode+"}, resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: '"+most+"'}}]}")
+	}
+	const field = "spec.resourcePolicy.containerPolicies[0].maxAllowed"
+	stored := of("1e1.5", "Recreate")
+	for name, tt := range map[string]struct {
+		object  []byte
+		allowed bool
+	}{
+		"its labels change":        {relabelled(stored), true},
+		"nothing changes":          {stored, true},
+		"another field changes":    {of("1e1.5", "Initial"), true},
+		"the amount changes":       {of("1e2.5", "Recreate"), false},
+		"the amount can be read":   {of("2", "Recreate"), true},
+		"a new one that is as bad": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := stored
+			if tt.object == nil {
+				tt.object, old = stored, nil
+			}
+			answer := Review(plan(t), Read(tt.object, old, ""))
+			require.Equal(t, tt.allowed, answer.Allowed(), "%q", lines(answer.Causes))
+			if !tt.allowed {
+				require.Contains(t, answer.Causes[0].Field, field)
+			} else if bytes.Contains(tt.object, []byte("1e1.5")) {
+				require.Len(t, answer.Warnings, 1)
+				require.Contains(t, answer.Warnings[0].Field, field)
+				require.Empty(t, answer.Patch, "no default is set in what is not understood")
+			}
+		})
+	}
 }

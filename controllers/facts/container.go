@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/cel-go/common/types"
@@ -9,6 +10,68 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
+)
+
+// Records of the recommender's points for one container.
+var (
+	confidenceSchema = lang.NewSchema("Confidence",
+		lang.Field{Name: "low", Type: lang.Bool, Doc: "the container's history is short; condition LowConfidence of the VPA reports it; unset is false"})
+
+	unknownSchema = lang.NewSchema("Unknown",
+		lang.Field{Name: "cpu", Type: lang.Bool, Doc: "there are too few CPU samples for a recommendation; unset = there are enough"},
+		lang.Field{Name: "memory", Type: lang.Bool, Doc: "there are too few memory samples for a recommendation; unset = there are enough"})
+)
+
+var (
+	containerSelect = &registry.Point{
+		Name: ContainerSelect, Kind: registry.DecisionPoint,
+		Doc: "Whether a container is scaled; run by the recommender.",
+		Vars: []registry.Var{
+			containerVar,
+			policyVar,
+			{Name: "history", Type: lang.RecordOf(historySchema.Schema)},
+			{Name: "present", Type: lang.Bool, Doc: "a running pod of the workload has this container, or, while none runs, one that has finished"},
+			{Name: "pods", Type: lang.Int, Doc: "pods of the workload"},
+			{Name: "mixed", Type: lang.Bool, Doc: "pods of the workload may have different containers, as the heads and workers of a custom kind do: a container that no pod has now may come back"},
+		},
+		Outcomes: []registry.Outcome{{Name: DoScale, Doc: "estimate and recommend"}, {Name: DoIgnore, Doc: "skip the container"}},
+		FailSafe: DoIgnore,
+	}
+	boundScope = registry.Scope{
+		Name: "bound", Kinds: BoundNames, Doc: "target, lowerBound, upperBound and uncappedTarget",
+		Vars: []registry.Var{
+			{Name: "bound", Type: lang.String, Doc: "which one it is"},
+			{Name: "now", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "its value so far"},
+		},
+	}
+	estimateScope = registry.Scope{
+		Name: "bound", Kinds: BoundNames, Doc: boundScope.Doc,
+		Vars: append(slices.Clone(boundScope.Vars), registry.Var{Name: "before", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "its value in the status of the VPA; unset if there is none"}),
+	}
+	containerEstimate = &registry.Point{
+		Name: ContainerEstimate, Kind: registry.StagePoint,
+		Doc: "From a container's usage to an estimate; run by the recommender.",
+		Vars: []registry.Var{
+			containerVar,
+			{Name: "usage", Type: lang.RecordOf(usageSchema.Schema), Doc: "what the container used"},
+			{Name: "history", Type: lang.RecordOf(historySchema.Schema)},
+			{Name: "containers", Type: lang.Int, Doc: "containers of the workload that are scaled"},
+			policyVar,
+			{Name: "confidence", Type: lang.RecordOf(confidenceSchema), Writable: true, Doc: "how reliable the estimate is"},
+			{Name: "unknown", Type: lang.RecordOf(unknownSchema), Writable: true, Doc: "what cannot be estimated yet; condition RecommendationProvided of the VPA reports it if it has no recommendation"},
+		},
+		Scopes: []registry.Scope{estimateScope},
+	}
+	containerRecommend = &registry.Point{
+		Name: ContainerRecommend, Kind: registry.StagePoint,
+		Doc: "From an estimate to a recommendation; run by the recommender.",
+		Vars: []registry.Var{
+			containerVar,
+			policyVar,
+			{Name: "integerCPU", Type: lang.Bool, Doc: "the VPA asks for whole cores (annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU: \"true\")"},
+		},
+		Scopes: []registry.Scope{boundScope},
+	}
 )
 
 // History describes how much usage data a container has.
@@ -119,14 +182,4 @@ func SelectFacts(container string, policy *lang.Record, seen Seen) *registry.Fac
 	f := containerSelect.NewFacts().Set("container", lang.Text(container)).Set("policy", policy)
 	f.Set("history", historySchema.Of(seen.History))
 	return f.Set("present", types.Bool(seen.Present)).Set("pods", lang.Number(int64(seen.Pods))).Set("mixed", types.Bool(seen.Mixed))
-}
-
-// UpdateFacts binds the facts of vpa.update.
-func UpdateFacts(v *vpav1.VerticalPodAutoscaler) *registry.Facts {
-	return vpaUpdate.NewFacts().Set("vpa", VPA(v))
-}
-
-// AdmitFacts binds the facts of pod.admit.
-func AdmitFacts(v *vpav1.VerticalPodAutoscaler) *registry.Facts {
-	return podAdmit.NewFacts().Set("vpa", VPA(v))
 }

@@ -12,6 +12,87 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+)
+
+var (
+	prioritySchema = lang.NewSchema("Priority",
+		lang.Field{Name: "outsideRecommendedRange", Type: lang.Bool, Doc: "a request is below its lower or above its upper bound"},
+		lang.Field{Name: "scaleUp", Type: lang.Bool, Doc: "a target exceeds its request"},
+		lang.Field{Name: "resourceDiff", Type: lang.Double, Doc: "relative difference of the pod's totals, summed over resources"},
+		lang.Field{Name: "mayEvict", Type: lang.Bool, Doc: "the pod may come to be evicted, so explanations name PodDisruptionBudgets that block it; unset is false"})
+
+	orderSchema = lang.NewSchema("Order",
+		lang.Field{Name: "first", Type: lang.Int, Doc: "more comes first; unset is 0"},
+		lang.Field{Name: "then", Type: lang.Double, Doc: "among equals, more comes first; unset is 0"})
+)
+
+// The points about a running pod.
+var (
+	podVar        = registry.Var{Name: "pod", Type: lang.RecordOf(podSchema.Schema)}
+	containersVar = registry.Var{Name: "containers", Type: lang.ListOf(lang.RecordOf(comparedSchema.Schema)), Doc: "all containers of the pod, in their order"}
+	podLevelVar   = registry.Var{Name: "podLevel", Type: lang.RecordOf(comparedPodSchema.Schema), Doc: "the pod as a whole; unset for pods without resources at pod level"}
+	changeVar     = registry.Var{Name: "change", Type: lang.RecordOf(changeSchema.Schema), Doc: "what the pod would be given"}
+	resizeVar     = registry.Var{Name: "resize", Type: lang.RecordOf(resizeSchema.Schema), Doc: "a resize under way"}
+
+	podPriority = &registry.Point{
+		Name: PodPriority, Kind: registry.StagePoint,
+		Doc: "How far a running pod is from its recommendation; run by the updater.",
+		Vars: []registry.Var{
+			vpaVar,
+			containersVar,
+			podLevelVar,
+			{Name: "priority", Type: lang.RecordOf(prioritySchema), Writable: true},
+			{Name: "order", Type: lang.RecordOf(orderSchema), Writable: true, Doc: "the order in which a VPA's pods are updated; by name if both are equal"},
+		},
+	}
+	podUpdate = &registry.Point{
+		Name: PodUpdate, Kind: registry.DecisionPoint,
+		Doc: "What to do with a running pod; run by the updater, and again after a refused resize.",
+		Vars: []registry.Var{
+			vpaVar,
+			podVar,
+			containersVar,
+			podLevelVar,
+			{Name: "priority", Type: lang.RecordOf(prioritySchema)},
+			changeVar,
+			groupVar,
+			resizeVar,
+			{Name: "attempt", Type: lang.RecordOf(attemptSchema.Schema), Doc: "past resize attempts"},
+			{Name: "admission", Type: lang.RecordOf(admissionSchema.Schema), Doc: "the admission controller"},
+		},
+		Outcomes: []registry.Outcome{
+			{Name: DoSkip, Doc: "nothing to do", Classed: true},
+			{Name: DoWait, Doc: "do nothing now, look again next cycle", Classed: true},
+			{Name: DoEvict, Doc: "evict the pod"},
+			{Name: DoInPlace, Doc: "resize the running pod"},
+			{Name: DoInPlaceCPU, Doc: "the same, but memory stays as it is"},
+			{Name: DoRememberInfeasible, Doc: "do nothing, and remember that the resize is infeasible on the node: sets attempt.infeasible", Classed: true},
+			{Name: DoSkipInfeasible, Doc: "do nothing, because the resize would be infeasible on the node; counted, and reported in an event of the pod", Classed: true},
+		},
+		FailSafe: DoSkip,
+		Classes:  classes,
+	}
+	podUnboost = &registry.Point{
+		Name: PodUnboost, Kind: registry.DecisionPoint,
+		Doc: "Whether to end the startup boost of a running pod; run by the updater when such a pod is ready and when a boost is over.",
+		Vars: []registry.Var{
+			podVar,
+			{Name: "boost", Type: lang.RecordOf(podBoostSchema.Schema), Doc: "the startup boosts of its containers, as pod.resources decided"},
+			changeVar,
+			groupVar,
+			resizeVar,
+		},
+		Outcomes: []registry.Outcome{
+			{Name: DoSkip, Doc: "nothing to do", Classed: true},
+			{Name: DoWait, Doc: "do nothing now, look again", Classed: true},
+			{Name: DoInPlace, Doc: "resize the running pod, and remove the annotations of boosts that are over"},
+			{Name: DoInPlaceCPU, Doc: "the same, but memory stays as it is"},
+			{Name: DoInPlaceBefore, Doc: "the same, but boosted CPU becomes what it was before, whatever is recommended, and nothing else changes; it stays where even that would change the QoS class"},
+		},
+		FailSafe: DoSkip,
+		Classes:  classes,
+	}
 )
 
 // Priority is how far a pod is from its recommendation.
