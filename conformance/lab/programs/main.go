@@ -7,16 +7,21 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	_ "time/tzdata" // for CronJobs
 
 	"github.com/spf13/pflag"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // the JSON log format
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client-go's metrics
@@ -32,9 +37,12 @@ import (
 
 // programs run until they end, and return the code to exit with.
 var programs = map[string]func() int{
-	"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
-	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
-	"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
+	"kube-apiserver": func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
+	"kube-controller-manager": func() int {
+		waitForAPIServer(os.Args[1:])
+		return cli.Run(controllermanager.NewControllerManagerCommand())
+	},
+	"kube-scheduler": func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
 	"metrics-server": func() int {
 		return cli.Run(metricsserver.NewMetricsServerCommand(genericapiserver.SetupSignalHandler()))
 	},
@@ -50,6 +58,29 @@ func main() {
 		os.Exit(2)
 	}
 	os.Exit(run())
+}
+
+// waitForAPIServer waits until the API server of --kubeconfig is ready. The controller manager itself gives up after ten seconds,
+// which an API server may take to start on a busy machine. What is wrong with the flag, it says itself.
+func waitForAPIServer(args []string) {
+	flags := pflag.NewFlagSet("kube-controller-manager", pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.Usage = func() {}
+	kubeconfig := flags.String("kubeconfig", "", "")
+	if flags.Parse(args) != nil || *kubeconfig == "" {
+		return
+	}
+	client, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return
+	}
+	server, err := rest.UnversionedRESTClientFor(dynamic.ConfigFor(client))
+	if err != nil {
+		return
+	}
+	for server.Get().AbsPath("/readyz").Do(context.Background()).Error() != nil {
+		time.Sleep(time.Second)
+	}
 }
 
 // runKwok reads the global flags before the command does: the config file that they name has defaults of others. Flags that packages
