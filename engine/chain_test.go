@@ -77,7 +77,7 @@ func TestRulesThatTakeTooLongAreRefused(t *testing.T) {
 		{"nested loops", stageOf("{v: \"customer.tags.map(x, sum(customer.tags.map(y, sum(customer.tags.map(z, sum(customer.tags.map(w, size(w))))))))\"}", "sum(v) > 0"),
 			"steps, at most 10000000 are allowed"},
 		{"many rules, each of medium cost", "\n  stages:\n  - name: a\n    each: line\n    rules:\n" + manyRules(60, "{now.price: sum(customer.tags.map(x, sum(customer.tags.map(y, sum(customer.tags.map(z, size(z)))))))}"),
-			"steps in one run, for up to 100 items, at most 400000000 are allowed; this expression has the largest share"},
+			"steps in one run, for up to 100 items, at most 1000000000 are allowed; this expression has the largest share"},
 		{"too many variables", stageOf(chained("1", "@ + 1", 200), "v200 > 0"), "there are 201 variables; at most 200 are allowed: split the stage or table"},
 	}
 	for _, tt := range tests {

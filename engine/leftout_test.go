@@ -107,7 +107,7 @@ func TestUnknownPointIsRefused(t *testing.T) {
 // Whoever writes that an overlay is accepted may not run the point at which it costs too much.
 func TestCostOfAnOverlayCountsAtPointsThatAreNotCompiled(t *testing.T) {
 	dear := overlay("dear", "  pipeline: p@1.0.0\n  change:\n  - after: markup\n    stage:\n      name: dear\n      each: line\n      rules:\n"+
-		strings.ReplaceAll(manyRules(12, "{now.price: sum(customer.tags.map(x, sum(customer.tags.map(y, sum(customer.tags.map(z, size(z)))))))}"), "    -", "        -"))
+		strings.ReplaceAll(manyRules(24, "{now.price: sum(customer.tags.map(x, sum(customer.tags.map(y, sum(customer.tags.map(z, size(z)))))))}"), "    -", "        -"))
 	for _, points := range [][]string{nil, {"order.adjust"}, {"order.ship"}} {
 		_, err := partOf(t, shopRules+dear, points...)
 		require.ErrorContains(t, err, "the rules at order.adjust may take", "%v", points)

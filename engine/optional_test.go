@@ -165,18 +165,6 @@ func TestOptionalsKeepUnitsAndFindings(t *testing.T) {
 	require.Equal(t, []string{"param idle is never read", "7 counts cents here; write cents('7c')"}, got)
 }
 
-// An estimate that took optionals for numbers would let strings and lists grow.
-func TestOptionalsCountTheSizeOfTheirValue(t *testing.T) {
-	for _, first := range []string{
-		"item", "customer.?tier.orValue('')", "customer.?tier.value()", "customer.tags[?0].orValue(item)", "customer.?tier.or(customer.?discount.hasValue() ? customer.?tier : customer[?'tier']).orValue('')",
-		"customer.?tags.orValue([])", "customer.?tags[?0].orValue('')", "string(dyn(customer).tier)", "string(dyn(customer).?tier.value())", "string([dyn(customer)][?0].?tier.value())",
-	} {
-		_, err := compileOne("order.adjust", "\n  stages: [{name: a, each: line, variables: "+chained(first, "@ + @", 30)+", rules: [{name: r, when: v30 == v30, note: x}]}]\n", compile.Options{})
-		require.ErrorContains(t, err, " may ", first)
-		require.ErrorContains(t, err, "at most", first)
-	}
-}
-
 // In a stage of an axis, the axis name works as the optional field.
 func TestOptionalsOfAnAxis(t *testing.T) {
 	r := shop()

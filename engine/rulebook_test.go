@@ -241,11 +241,11 @@ func TestOverlaysThatCostTooMuchTogetherAreRefused(t *testing.T) {
 		name, first, second string
 		refused             bool
 	}{
-		{"for all objects", dear("one", "markup", "", 6), dear("two", "caps", "", 6), true},
-		{"of labels that one object can have", dear("one", "markup", gold, 6), dear("two", "caps", "", 6), true},
-		{"of labels that no object can have", dear("one", "markup", gold, 6), dear("two", "caps", tin, 6), false},
-		{"with an audit, which changes nothing", dear("one", "markup", "", 6), dear("two", "caps", "  mode: Audit\n", 6), false},
-		{"little", dear("one", "markup", "", 6), dear("two", "caps", "", 1), false},
+		{"for all objects", dear("one", "markup", "", 12), dear("two", "caps", "", 12), true},
+		{"of labels that one object can have", dear("one", "markup", gold, 12), dear("two", "caps", "", 12), true},
+		{"of labels that no object can have", dear("one", "markup", gold, 12), dear("two", "caps", tin, 12), false},
+		{"with an audit, which changes nothing", dear("one", "markup", "", 12), dear("two", "caps", "  mode: Audit\n", 12), false},
+		{"little", dear("one", "markup", "", 12), dear("two", "caps", "", 1), false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

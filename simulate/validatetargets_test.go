@@ -135,7 +135,7 @@ func TestPodsOfAKindWithoutScaleAreLeftAlone(t *testing.T) {
 	cluster := ofManifests(t, objects+bare)
 	plan, err = cluster.Plan(false)
 	require.NoError(t, err)
-	const why = "Cannot read targetRef. Reason: kind Thing of example.com/v1 has no scale subresource, so the pods of shop/web cannot be found; "
+	const why = "the kind of Thing shop/web has no scale subresource, so no VPA can have it as its target"
 	require.Equal(t, "Skip", plan.Items[0].Action)
 	require.Contains(t, plan.Items[0].Reason, why)
 	require.Empty(t, plan.Items[0].VPA)

@@ -38,7 +38,7 @@ func TestHistoryNamesFilesAndServers(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--history says where usage comes from":                                   {},
 		"--history-length is for a server, and --history names none":              {"--history=a.csv", "--history-length=7d"},
-		"--history=http:///x: use a URL with http or https and a host":            {"--history=http:///x"},
+		"--history: use a URL with http or https, a host":                         {"--history=http:///x"},
 		"--prometheus-basic-auth-file and --prometheus-bearer-token-file exclude": {"--history=http://a", "--prometheus-basic-auth-file=a", "--prometheus-bearer-token-file=b"},
 	} {
 		_, err := read(args...)

@@ -12,7 +12,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
@@ -24,8 +23,6 @@ func shippedRules(t testing.TB) *compile.Rulebook {
 	require.NoError(t, err)
 	return book
 }
-
-func shippedPlan(t testing.TB) *engine.Plan { return shippedRules(t).Default() }
 
 // upstreamsStart is upstream's answer to what was never sampled.
 var upstreamsStart = policy.Options{Params: map[string]string{"estimate.minSamples": "0"}}

@@ -46,7 +46,7 @@ const (
 	// MaxPointSteps bounds the estimate of one run of all rules at a point, whose lists are longer than
 	// those of any real pod: MaxItems items, each with a list of MaxListSize entries. It only keeps out what
 	// no pod can run: what a run really takes is bounded by MaxRunSteps and MaxRunBytes.
-	MaxPointSteps = 40 * MaxCost
+	MaxPointSteps = MaxItems * MaxCost
 	// MaxRunSteps and MaxRunBytes bound what a rule set really takes in one run at a point, and what an
 	// overlay takes in it. No shipped one takes a quarter, for 100 containers with all gates on.
 	MaxRunSteps = MaxCost

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/celvpa/celvpa/engine/internal/closure"
@@ -278,3 +279,87 @@ func (p *Point) VarIndex() map[string]int { return p.varIndex }
 
 // ScopeIndex maps scope names to indexes. Do not modify it.
 func (p *Point) ScopeIndex() map[string]int { return p.scopeIndex }
+
+// ObjectTypes types the objects of a validation point and finds values in them.
+type ObjectTypes interface {
+	// Env returns the environment of rules at a path such as spec.items[*], where self is typed.
+	// With schema, it is the API server's environment for schema rules: self, and oldSelf where
+	// possible. Otherwise it adds object, oldObject and the host's functions.
+	Env(at string, schema bool) (*cel.Env, error)
+	// Planner returns what plans checked expressions of an environment that is like one of Env's.
+	// asts are all that it will plan.
+	Planner(env *cel.Env, asts []*cel.Ast) (func(*cel.Ast) (cel.Program, error), error)
+	// Sizes estimates what rules at a path read; with schema, as an API server does.
+	Sizes(at string, schema bool) (checker.CostEstimator, error)
+	// Place finds a path, so that views need not look it up again.
+	Place(at string) (ObjectPlace, error)
+	// FieldPath checks a path below another and formats it as errors show it.
+	FieldPath(at, below string) (string, error)
+	// Open returns a view of an object and the one it replaces; old is nil for a new object.
+	Open(object, old map[string]any) ObjectView
+}
+
+// ObjectView finds values in one object.
+type ObjectView interface {
+	// Values lists what a path selects. Do not modify the result.
+	Values(at ObjectPlace) []ObjectValue
+}
+
+// ObjectPlace is a path in the objects of the ObjectTypes that made it.
+type ObjectPlace interface{ String() string }
+
+// ObjectValue is one value that a validation checks.
+type ObjectValue interface {
+	// Path is concrete, e.g. spec.items[2].
+	Path() string
+	// Vars are the variables that Env declares, with values.
+	Vars() map[string]any
+	// Unchanged reports that the value, or a parent of it, equals the one in the old object.
+	Unchanged() bool
+}
+
+// BoundVar is what rules set to bound an amount, instead of changing it. Nothing reads it: what rules set is kept, in order, for
+// a solver. To unset it takes back what rules set before.
+type BoundVar struct {
+	Name string
+	Type lang.Type // a record of integers
+	// Of is the fact that it bounds, a writable one of the scope's items or, for a bound of the point, of Scope's.
+	Of    string
+	Scope string
+	Doc   string
+}
+
+// Bound is what one rule set to a BoundVar.
+type Bound struct {
+	Item  *Item // whose; nil = of the point
+	Var   *BoundVar
+	Field int // index in the record, e.g. that of cpu
+	Value int64
+	// Level orders bounds by precedence: those of a later stage have a higher one.
+	Level int
+	// Note is that of the rule.
+	Note string
+
+	Source int32 // of the engine, for traces
+}
+
+// Solver chooses amounts within bounds, when a stage asks for it.
+type Solver struct {
+	Name string
+	Doc  string
+	// Solve returns the amounts that change. It must not change facts.
+	Solve func(*Facts, []Bound) []Chosen
+}
+
+// Chosen is a fact that a solver changes.
+type Chosen struct {
+	Item  *Item
+	Index int    // of the item
+	Var   string // of the item
+	Path  []int  // of fields in its record
+	Value lang.Cell
+	// By is what asks for it; nil = nothing that a trace or a note should name.
+	By *Bound
+	// Note is one for the item, beside that of By.
+	Note string
+}
