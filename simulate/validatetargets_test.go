@@ -131,6 +131,7 @@ func TestPodsOfAKindWithoutScaleAreLeftAlone(t *testing.T) {
 	plan, err := guessed.Plan(false)
 	require.NoError(t, err)
 	require.Equal(t, "Evict", plan.Items[0].Action, plan.Items[0].Reason)
+	require.Contains(t, strings.Join(guessed.Notes(), "\n"), "kind Thing.example.com, the target of VerticalPodAutoscaler shop/web, counts as one with a scale subresource")
 
 	cluster := ofManifests(t, objects+bare)
 	plan, err = cluster.Plan(false)

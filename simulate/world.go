@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -93,20 +94,28 @@ func (c *Cluster) world() (*world, error) {
 	return w, faults.Join(unusable, unreadRanges, unread, unreadTargets)
 }
 
-// customTargets are targets of VPAs with a custom kind.
+// customTargets are targets of VPAs with a custom kind. Which of these have a scale subresource may be unknown.
 func (w *world) customTargets() (out []manifests.Workload, err error) {
 	var errs []error
+	unknown := map[string][]string{} // VPAs by kind
 	for _, v := range w.vpas {
 		of := target.Of(v.Object)
 		gv, err := schema.ParseGroupVersion(of.APIVersion)
 		if _, wellKnown := manifests.WellKnown(of.Kind); wellKnown || err != nil || w.vpas[w.byTarget[targetOf(v)][0]] != v {
 			continue // the lookup reports a faulty one
 		}
-		custom, found, err := w.set.Custom(schema.GroupKind{Group: gv.Group, Kind: of.Kind}, of.Namespace, of.Name)
+		kind := schema.GroupKind{Group: gv.Group, Kind: of.Kind}
+		custom, found, err := w.set.Custom(kind, of.Namespace, of.Name)
 		errs = append(errs, err)
 		if found && err == nil {
 			out = append(out, custom)
+			if _, known := w.set.HasScale(kind); !known {
+				unknown[kind.String()] = append(unknown[kind.String()], v.Key())
+			}
 		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(unknown)) {
+		w.note("kind %s, the target of VerticalPodAutoscaler %s, counts as one with a scale subresource, without which a cluster finds no pods of it; add its CustomResourceDefinition with -f to make sure", kind, Few(unknown[kind]))
 	}
 	return out, faults.Join(errs...)
 }
