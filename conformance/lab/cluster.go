@@ -158,9 +158,12 @@ const startTries = 5
 
 func (c *cluster) start(ctx context.Context, virtual bool) (err error) {
 	for range startTries {
-		if err = c.create(ctx, virtual); err == nil {
-			err = c.waitControlled(ctx)
-		}
+		err = alone(ctx, func() error {
+			if err := c.create(ctx, virtual); err != nil {
+				return err
+			}
+			return c.waitControlled(ctx)
+		})
 		if !errors.Is(err, errEnded) {
 			break
 		}
@@ -188,12 +191,13 @@ func (c *cluster) create(ctx context.Context, virtual bool) error {
 		return err
 	}
 	done := progress("starting the control plane of "+c.name, "about 5 s")
-	err = alone(ctx, func() error { return c.kwokctl(ctx, args...) })
+	err = c.kwokctl(ctx, args...)
 	done(err)
 	return err
 }
 
-// alone starts one control plane of this user at a time: kwokctl looks for ports that are free and uses them seconds later.
+// alone starts one control plane of this user at a time: kwokctl looks for ports that are free, and the controller manager listens on
+// its own once the API server is ready.
 func alone(ctx context.Context, start func() error) error {
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("celvpa-lab-%d.lock", os.Getuid())), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
