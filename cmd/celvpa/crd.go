@@ -82,7 +82,7 @@ func (o *crdOptions) files() ([]manifest, error) {
 	var out []manifest
 	var errs []error
 	for _, crd := range all {
-		_, refusals, err := emit.Check(crd, schema.LowestKubernetes)
+		refusals, err := emit.Check(crd, schema.LowestKubernetes)
 		if err != nil {
 			return nil, err
 		}

@@ -126,7 +126,7 @@ func refusedSchemas(book *compile.Rulebook) (out []*source.Problem) {
 		all, err := emit.CRDs(rules)
 		for _, crd := range all {
 			var refusals []*emit.Refusal
-			if _, refusals, err = emit.Check(crd, schema.LowestKubernetes); err != nil {
+			if refusals, err = emit.Check(crd, schema.LowestKubernetes); err != nil {
 				break
 			}
 			for _, r := range refusals {

@@ -45,35 +45,27 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("an API server would refuse CRD %s: %s%s", r.CRD, about, r.Message)
 }
 
-// Cost is the estimated cost of the validations of a CRD.
-type Cost struct {
-	Validations int
-	Total       uint64
-	Highest     uint64 // of one expression
-}
-
 // Check estimates the cost of the validations in a CRD's schema as an API server of some version does, and lists those that it
-// would refuse, because they cost too much or do not compile there.
-func Check(crd *apiextensionsv1.CustomResourceDefinition, kubernetes *version.Version) (Cost, []*Refusal, error) {
-	env := environment.MustBaseEnvSet(kubernetes)
-	c := &check{crd: crd.Name, env: env}
+// would refuse: they cost too much, do not compile there, or have a message of several lines.
+func Check(crd *apiextensionsv1.CustomResourceDefinition, kubernetes *version.Version) ([]*Refusal, error) {
+	c := &check{crd: crd.Name, env: environment.MustBaseEnvSet(kubernetes)}
 	for i := range crd.Spec.Versions {
 		root, _, err := schema.Structural(crd.Spec.Versions[i].Schema)
 		if err != nil {
-			return Cost{}, nil, fmt.Errorf("the schema of CRD %s: %w", crd.Name, err)
+			return nil, fmt.Errorf("the schema of CRD %s: %w", crd.Name, err)
 		}
 		c.visit("", root, 1)
 	}
-	if c.cost.Total > maxTotalCost {
-		c.refuse("", "", fmt.Sprintf("its validations cost %d together, more than %d", c.cost.Total, maxTotalCost))
+	if c.total > maxTotalCost {
+		c.refuse("", "", fmt.Sprintf("its validations cost %d together, more than %d", c.total, maxTotalCost))
 	}
-	return c.cost, c.refusals, c.failed
+	return c.refusals, c.failed
 }
 
 type check struct {
 	crd      string
 	env      *environment.EnvSet
-	cost     Cost
+	total    uint64 // cost of all expressions
 	refusals []*Refusal
 	failed   error
 }
@@ -92,16 +84,19 @@ func (c *check) visit(at string, s *structural.Structural, instances uint64) {
 		return
 	}
 	for i, result := range compiled {
-		rule := s.XValidations[i].Message
-		if name := ruleName.FindStringSubmatch(rule); name != nil {
+		message := s.XValidations[i].Message
+		rule := message
+		if name := ruleName.FindStringSubmatch(message); name != nil {
 			rule = name[1]
+		}
+		if strings.ContainsAny(message, "\n\r") {
+			c.refuse(at, rule, "its message has line breaks")
 		}
 		for _, failed := range []*apiservercel.Error{result.Error, result.MessageExpressionError} {
 			if failed != nil {
 				c.refuse(at, rule, failed.Error())
 			}
 		}
-		c.cost.Validations++
 		c.add(at, rule, "it costs", product(result.MaxCost, instances))
 		c.add(at, rule, "its message costs", result.MessageExpressionMaxCost)
 	}
@@ -126,10 +121,9 @@ func (c *check) visit(at string, s *structural.Structural, instances uint64) {
 
 // add counts the cost of an expression.
 func (c *check) add(at, rule, what string, cost uint64) {
-	c.cost.Highest = max(c.cost.Highest, cost)
-	total, carry := bits.Add64(c.cost.Total, cost, 0)
-	if c.cost.Total = total; carry > 0 {
-		c.cost.Total = math.MaxUint64
+	total, carry := bits.Add64(c.total, cost, 0)
+	if c.total = total; carry > 0 {
+		c.total = math.MaxUint64
 	}
 	if cost > maxExpressionCost {
 		c.refuse(at, rule, fmt.Sprintf("%s %d, more than %d: make it simpler, or its lists, maps and texts shorter", what, cost, maxExpressionCost))

@@ -26,6 +26,11 @@ func TestARuleThatAnAPIServerRefusesIsNamed(t *testing.T) {
 	}{
 		"it costs too much": {rule("pairs", "spec.resourcePolicy.containerPolicies", "self.all(p, self.all(q, self.all(r, p.containerName + q.containerName != r.containerName)))"),
 			"rule mine/pairs at spec.resourcePolicy.containerPolicies: it costs "},
+		"its message has two lines": {func() engine.ValidationInfo {
+			r := rule("lines", "spec.updatePolicy", "has(self.updateMode)")
+			r.Validation.Message.Value = "no\nway"
+			return r
+		}(), "rule mine/lines at spec.updatePolicy: its message has line breaks"},
 		"it does not compile": {rule("typo", "spec.updatePolicy", "self.updateMood == 'x'"), "rule mine/typo at spec.updatePolicy: compilation failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +38,7 @@ func TestARuleThatAnAPIServerRefusesIsNamed(t *testing.T) {
 			require.NoError(t, err)
 			refused := 0
 			for _, crd := range all {
-				_, refusals, err := Check(crd, schema.LowestKubernetes)
+				refusals, err := Check(crd, schema.LowestKubernetes)
 				require.NoError(t, err)
 				for _, r := range refusals {
 					refused++

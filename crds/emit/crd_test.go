@@ -35,15 +35,14 @@ func generated(t *testing.T, dir string) (map[string]*apiextensionsv1.CustomReso
 
 // Every supported Kubernetes refuses a CRD beyond its limits of cost.
 func TestTheRulesOfTheSchemaStayWithinTheBudget(t *testing.T) {
-	all, _ := generated(t, "")
+	all, plan := generated(t, "")
+	require.Greater(t, len(plan.Validations(facts.VPAValidate)), 20, "the schema has rules")
 	for minor := uint(33); minor <= 37; minor++ {
 		kubernetes := version.MajorMinor(1, minor)
 		t.Run(kubernetes.String(), func(t *testing.T) {
-			cost, refusals, err := emit.Check(all[crds.VPA], kubernetes)
+			refusals, err := emit.Check(all[crds.VPA], kubernetes)
 			require.NoError(t, err)
 			require.Empty(t, refusals)
-			t.Logf("%d rules cost %d; the costliest %d", cost.Validations, cost.Total, cost.Highest)
-			require.Greater(t, cost.Validations, 20, "the schema has rules")
 		})
 	}
 }
