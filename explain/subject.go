@@ -11,11 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
@@ -86,6 +88,16 @@ type found struct {
 
 // find finds the VPA that a subject is, or that controls it: the first by compare of those with its target.
 func find(ctx context.Context, c client.Client, s Subject, compare order) (found, error) {
+	if s.Namespace != "" && s.Name != "" && (s.Kind == vpaKind || s.Kind == "") { // whoever may get it need not list
+		v := &vpav1.VerticalPodAutoscaler{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, v)
+		if err == nil {
+			return found{Subject: s.of(v), vpa: v}, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return found{}, vpaError("VerticalPodAutoscaler "+s.Namespace+"/"+s.Name, err)
+		}
+	}
 	list, err := vpas(ctx, c, s.Namespace)
 	if err != nil {
 		return found{}, err
@@ -202,14 +214,18 @@ func (s Subject) several(namespaces []string) error {
 
 // nobody is the error of a subject that is not there.
 func (s Subject) nobody(list []vpav1.VerticalPodAutoscaler) error {
-	names := make([]string, len(list))
+	names, bare := make([]string, len(list)), sets.New[string]()
 	for i := range list {
 		names[i] = list[i].Namespace + "/" + list[i].Name
+		bare.Insert(list[i].Name, target.Of(&list[i]).Name)
 	}
 	slices.Sort(names)
 	have := "there is no VerticalPodAutoscaler" + in(s.Namespace)
 	if len(names) > 0 {
 		have = "there are the VerticalPodAutoscalers " + simulate.Few(names)
+	}
+	if near := faults.DidYouMean(s.Name, sets.List(bare)); s.Name != "" && near != "" {
+		have = near
 	}
 	if s.Name == "" {
 		return fmt.Errorf("name one object to explain: %s", have)
@@ -228,13 +244,18 @@ func vpas(ctx context.Context, c client.Client, namespace string) ([]vpav1.Verti
 	var list vpav1.VerticalPodAutoscalerList
 	// From the API server's cache: an older list is better than reading etcd for it.
 	err := c.List(ctx, &list, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
-	switch {
-	case meta.IsNoMatchError(err):
-		return nil, manifests.ErrNoVPAs
-	case err != nil:
-		return nil, readError("VerticalPodAutoscalers"+in(namespace), err)
+	if err != nil {
+		return nil, vpaError("VerticalPodAutoscalers"+in(namespace), err)
 	}
 	return list.Items, nil
+}
+
+// vpaError is readError for VPAs, which a cluster may not know.
+func vpaError(what string, err error) error {
+	if meta.IsNoMatchError(err) {
+		return manifests.ErrNoVPAs
+	}
+	return readError(what, err)
 }
 
 // readError says what could not be read, and the way out.

@@ -66,6 +66,9 @@ func TestEveryPodOfTheExamplesIsExplainedInOneLine(t *testing.T) {
 	}
 }
 
+// scaleNoteEnd ends the note about a target whose kind may have no scale subresource.
+const scaleNoteEnd = ", counts as one with a scale subresource, without which a cluster finds no pods of it; add its CustomResourceDefinition with -f to make sure"
+
 // TestWhichPodsAreUpdatedAndWhyOthersAreNot: pods are listed as "pod vpa action rule", in the order in which the updater goes.
 func TestWhichPodsAreUpdatedAndWhyOthersAreNot(t *testing.T) {
 	deployment := sized("Deployment", "", "shop", 2) + sized("ReplicaSet", ofShop, "shop-7c5687bd57", 2)
@@ -92,8 +95,8 @@ func TestWhichPodsAreUpdatedAndWhyOthersAreNot(t *testing.T) {
 			"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods of a ReplicaSet whose name it would generate are counted as its own",
 			"ReplicaSet web/shop-7c5687bd57 is not in the manifests: the number of its pods counts as its replicas: 2"}},
 		"a DaemonSet without status":            {text: farOff("DaemonSet", "shop") + workloadOf("DaemonSet", "", "shop", "app") + running("a", "shop", "DaemonSet", "shop") + running("b", "shop", "DaemonSet", "shop"), rows: []string{evicted, waits}, notes: []string{"DaemonSet web/shop has no status.desiredNumberScheduled: the number of its pods counts as its replicas: 2"}},
-		"a custom workload":                     {text: farOff("Rollout", "shop") + sized("Rollout", "", "shop", 4) + running("a", "shop", "Rollout", "shop") + running("b", "shop", "Rollout", "shop") + running("c", "shop", "Rollout", "shop"), rows: []string{evicted, waits, "c shop Wait update/budget-spent"}},
-		"a custom workload that does not count": {text: farOff("Rollout", "shop") + workloadOf("Rollout", "", "shop", "app") + running("a", "shop", "Rollout", "shop") + running("b", "shop", "Rollout", "shop"), rows: []string{evicted, waits}, notes: []string{"Rollout web/shop has no spec.replicas: the number of its pods counts as its replicas: 2"}},
+		"a custom workload":                     {text: farOff("Rollout", "shop") + sized("Rollout", "", "shop", 4) + running("a", "shop", "Rollout", "shop") + running("b", "shop", "Rollout", "shop") + running("c", "shop", "Rollout", "shop"), rows: []string{evicted, waits, "c shop Wait update/budget-spent"}, notes: []string{"kind Rollout.apps, the target of VerticalPodAutoscaler web/shop" + scaleNoteEnd}},
+		"a custom workload that does not count": {text: farOff("Rollout", "shop") + workloadOf("Rollout", "", "shop", "app") + running("a", "shop", "Rollout", "shop") + running("b", "shop", "Rollout", "shop"), rows: []string{evicted, waits}, notes: []string{"kind Rollout.apps, the target of VerticalPodAutoscaler web/shop" + scaleNoteEnd, "Rollout web/shop has no spec.replicas: the number of its pods counts as its replicas: 2"}},
 		"a workload of no pods":                 {text: farOff("StatefulSet", "shop") + sized("StatefulSet", "", "shop", 0) + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip eligibility/replicas-unknown"}},
 		"a Job has as many as there are":        {text: farOff("Job", "shop") + "---\n{apiVersion: batch/v1, kind: Job, metadata: {name: shop, namespace: web}, spec: {selector: {matchLabels: {app: shop}}, template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: app}]}}}}\n" + running("a", "shop", "Job", "shop") + running("b", "shop", "Job", "shop"), rows: []string{evicted, waits}},
 
@@ -109,7 +112,7 @@ func TestWhichPodsAreUpdatedAndWhyOthersAreNot(t *testing.T) {
 		"objects of a custom kind own targets": {text: farOff("StatefulSet", "shop") + farOff("StatefulSet", "art") + sized("StatefulSet", ofOperator, "shop", 2) + sized("StatefulSet", ofOperator, "art", 2) + running("a", "shop", "StatefulSet", "shop") + running("b", "art", "StatefulSet", "art"), rows: []string{"b art Skip eligibility/too-few-replicas", "a shop Skip eligibility/too-few-replicas"}},
 		"the owner of a target is one, too": {text: farOff("StatefulSet", "shop") + strings.Replace(farOff("Operator", "all"), "apps/v1", "example.com/v1", 1) + sized("StatefulSet", ofOperator, "shop", 2) + strings.Replace(sized("Operator", "", "all", 2), "apps/v1", "example.com/v1", 1) + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a  Skip"},
 			reason: "No VerticalPodAutoscaler controls it: VerticalPodAutoscaler web/shop cannot be used: The target apps/v1.StatefulSet/shop has a parent controller but it should point to a topmost well-known or scalable controller; VerticalPodAutoscaler web/all has a target whose selector app=all does not match its labels",
-			notes: []string{
+			notes: []string{"kind Operator.example.com, the target of VerticalPodAutoscaler web/all" + scaleNoteEnd,
 				"VerticalPodAutoscaler web/all: no pod in the manifests belongs to its target, Operator web/all; add running pods with -f, as kubectl get pod -o yaml prints them",
 				"VerticalPodAutoscaler web/shop cannot be used: The target apps/v1.StatefulSet/shop has a parent controller but it should point to a topmost well-known or scalable controller"}},
 		"a Node that owns a target is no parent":      {text: farOff("StatefulSet", "shop") + sized("StatefulSet", ", ownerReferences: [{apiVersion: v1, kind: Node, name: node, controller: true}]", "shop", 2) + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip eligibility/too-few-replicas"}},

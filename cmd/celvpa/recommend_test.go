@@ -80,7 +80,8 @@ func TestUsageFindsItsVPA(t *testing.T) {
 			rest: []string{"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods whose names begin with shop are counted as its own: 1"}},
 		"no workload, a pod among the manifests": {manifests: vpaOf("Deployment", "shop") + pod("shop-7c5687bd57-659fr", ""), usage: hour("shop-7c5687bd57-659fr", "app"), rows: []string{few},
 			rest: []string{"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods whose names it would generate are counted as its own: 1"}},
-		"a custom workload": {manifests: strings.Replace(vpaOf("Rollout", "shop"), "apps/v1", "argoproj.io/v1alpha1", 1) + strings.Replace(workloadOf("Rollout", "", "shop", "app"), "apps/v1", "argoproj.io/v1alpha1", 1), usage: hour("shop-7c5687bd57-659fr", "app"), rows: []string{few}},
+		"a custom workload": {manifests: strings.Replace(vpaOf("Rollout", "shop"), "apps/v1", "argoproj.io/v1alpha1", 1) + strings.Replace(workloadOf("Rollout", "", "shop", "app"), "apps/v1", "argoproj.io/v1alpha1", 1), usage: hour("shop-7c5687bd57-659fr", "app"), rows: []string{few},
+			rest: []string{"kind Rollout.argoproj.io, the target of VerticalPodAutoscaler web/shop" + scaleNoteEnd}},
 		"a custom workload that is not there": {manifests: strings.Replace(vpaOf("Rollout", "shop"), "apps/v1", "argoproj.io/v1alpha1", 1), usage: hour("shop-7c5687bd57-659fr", "app"), rows: []string{few},
 			rest: []string{"Rollout web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods whose names it would generate are counted as its own: 1"}},
 		"neither workload nor pods": {manifests: vpaOf("Deployment", "shop"), usage: strings.ReplaceAll(hour("shop-7c5687bd57-659fr", "app"), ",web,", ",elsewhere,"), no: true, rows: []string{"shop - - -"}, rest: []string{

@@ -139,7 +139,7 @@ func TestAPrometheusThatIsNotThereIsGivenUp(t *testing.T) {
 	pods, err := s.Load(t.Context(), now)
 	require.Empty(t, pods)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.ErrorContains(t, err, "; the remaining queries are skipped")
+	require.ErrorContains(t, err, "; Prometheus is unreachable, so the remaining queries are skipped")
 	require.Len(t, strings.Split(err.Error(), "\n"), 1)
 	require.Equal(t, []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9}, clk.waited, "half a minute in all, not for each query")
 	again, clk2 := source(t, server.URL)

@@ -110,7 +110,7 @@ func (r *reading) miss(err *failure, from, to time.Time) {
 	f := r.faults.add("queries for "+r.name+" failed"+err.hint, fmt.Sprintf("from %s to %s: %s", begin, to.UTC().Format(time.RFC3339), err.text), err)
 	switch {
 	case r.ended:
-		f.rest = "; the remaining queries are skipped"
+		f.rest = "; Prometheus is unreachable, so the remaining queries are skipped"
 	case r.done && r.from.Before(r.to):
 		f.rest = "; nothing from " + begin + " on was read"
 	}
