@@ -64,8 +64,12 @@ func theAdmissionPolicyStandsInForTheWebhook(t *testing.T) {
 		err := inPlace(ctx)
 		return err != nil && strings.Contains(err.Error(), "(rule vpa-gates/in-place)"), nil
 	})
-
 	tried := newListener(t)
+	hang.Eventually(t, "a deprecated mode to be warned about", func(ctx context.Context) (bool, error) {
+		err := tried.Create(ctx, object(ns, "tried", "updatePolicy: {updateMode: Auto}"), client.DryRunAll)
+		return len(tried.warnings()) > 0, err
+	})
+
 	for name, tt := range map[string]struct{ spec, refused, warned string }{
 		"valid":                       {spec: "updatePolicy: {updateMode: 'Off'}"},
 		"no fields at all":            {spec: ""},
