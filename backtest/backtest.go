@@ -146,13 +146,13 @@ func (b *bench) window(spans []history.Span) {
 	var steps []float64
 	for _, sh := range b.shards {
 		for i := range sh.slots {
-			one := &sh.slots[i]
-			if first || one.first < b.from {
-				b.from = one.first
+			slot := &sh.slots[i]
+			if first || slot.first < b.from {
+				b.from = slot.first
 			}
-			b.to, first = max(b.to, one.end), false
-			for j := range one.containers {
-				for _, s := range one.containers[j].series[:2] {
+			b.to, first = max(b.to, slot.end), false
+			for j := range slot.containers {
+				for _, s := range slot.containers[j].series[:2] {
 					if s >= 0 && spans[s].Points > 1 {
 						steps = append(steps, float64(spans[s].Last-spans[s].First)/float64(spans[s].Points-1))
 					}

@@ -68,8 +68,8 @@ func (r *replay) feed(now time.Time) {
 		}
 		r.state.Add(samples, now)
 	}
-	for _, one := range r.ooms {
-		r.state.AddOOM(one, now)
+	for _, oom := range r.ooms {
+		r.state.AddOOM(oom, now)
 	}
 }
 
@@ -79,8 +79,8 @@ func (r *replay) recommendFor(v *liveVPA, now time.Time) {
 		return
 	}
 	next, failed, changed := r.state.Recommendation(v.served)
-	for _, one := range failed {
-		r.note("%s: %v; its values are left as they were", v, one)
+	for _, failure := range failed {
+		r.note("%s: %v; its values are left as they were", v, failure)
 	}
 	before := v.Object.Status.Recommendation
 	if !changed || equality.Semantic.DeepEqual(before, next) {
@@ -137,9 +137,9 @@ func (r *replay) recommended(v *liveVPA, c *vpav1.RecommendedContainerResources,
 }
 
 func (r *replay) explain(w *recommender.Workload, container string) []engine.Step {
-	for _, one := range r.state.Explain(w) {
-		if one.Container == container {
-			return one.Steps
+	for _, explained := range r.state.Explain(w) {
+		if explained.Container == container {
+			return explained.Steps
 		}
 	}
 	return nil

@@ -152,7 +152,7 @@ func TestPodsBelongToTheirOwnerNotToWhoeverSharesTheirLabels(t *testing.T) {
 		return "{apiVersion: v1, kind: Pod, metadata: {name: " + id.Name + ", namespace: web, labels: {team: web, app: db}, ownerReferences: [{apiVersion: apps/v1, kind: " + kind + ", name: " + owner +
 			", controller: true}]}, spec: {nodeName: node, containers: [{name: app, resources: {requests: {cpu: 1, memory: 1Gi}}}]}, status: {phase: Running}}"
 	}
-	for name, one := range map[string]struct {
+	for name, tt := range map[string]struct {
 		pod         model.PodID
 		kind, owner string
 	}{
@@ -160,8 +160,8 @@ func TestPodsBelongToTheirOwnerNotToWhoeverSharesTheirLabels(t *testing.T) {
 		"by its owner": {model.PodID{Namespace: "web", Name: "other"}, "Deployment", "db"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, shares, db, running(one.pod, one.kind, one.owner))
-			w.usage(one.pod, 0, day, 5*time.Minute, always(0.1), always(100<<20))
+			w := newWorld(t, shares, db, running(tt.pod, tt.kind, tt.owner))
+			w.usage(tt.pod, 0, day, 5*time.Minute, always(0.1), always(100<<20))
 			w.usage(pod("shop-frontend", 0), 0, day, 5*time.Minute, always(0.1), always(100<<20))
 			c := of(t, w.run(with(t, Shipped)), Shipped).Containers
 			require.Len(t, c, 2)

@@ -22,8 +22,8 @@ import (
 
 // start creates the pod of a slot at its first sample.
 func (r *replay) start(slot int, at int64) {
-	one := &r.in.slots[slot]
-	r.place(slot, one.staged.First, one.staged.ID.Name, at)
+	input := &r.in.slots[slot]
+	r.place(slot, input.staged.First, input.staged.ID.Name, at)
 	p := &r.pods[slot]
 	for i := range p.containers {
 		c := &p.containers[i]
@@ -51,12 +51,12 @@ func (r *replay) end(slot int) {
 
 // replace puts another pod into a slot, as the controller of an evicted one does.
 func (r *replay) replace(slot int, at int64) {
-	one, p := &r.in.slots[slot], &r.pods[slot]
-	name := one.staged.ID.Name
-	if r.in.workloads[one.workload].Kind != "StatefulSet" {
+	input, p := &r.in.slots[slot], &r.pods[slot]
+	name := input.staged.ID.Name
+	if r.in.workloads[input.workload].Kind != "StatefulSet" {
 		name = fmt.Sprintf("%s-r%d", name, p.born)
 	}
-	r.place(slot, one.staged.Next, name, at)
+	r.place(slot, input.staged.Next, name, at)
 	r.force(slot, at)
 }
 

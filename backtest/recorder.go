@@ -157,8 +157,8 @@ func (r *replay) closeSeries(now int64) {
 		return
 	}
 	for _, of := range r.series {
-		for _, one := range of {
-			one.close(now)
+		for _, c := range of {
+			c.close(now)
 		}
 	}
 }

@@ -90,21 +90,21 @@ func newReplay(s *setting, in *shard, c *Candidate) *replay {
 		r.tallies, r.whole, r.series = append(r.tallies, map[string]*tally{}), append(r.whole, tally{}), append(r.series, map[string]*recorder{})
 	}
 	for i := range in.slots {
-		one := &in.slots[i]
+		slot := &in.slots[i]
 		p := &r.pods[i]
-		p.containers = make([]liveContainer, len(one.containers))
-		for j := range one.containers {
-			d := &one.containers[j]
-			t := r.tallies[one.workload][d.name]
+		p.containers = make([]liveContainer, len(slot.containers))
+		for j := range slot.containers {
+			d := &slot.containers[j]
+			t := r.tallies[slot.workload][d.name]
 			if t == nil {
 				t = &tally{firstSeen: math.MaxInt64}
-				r.tallies[one.workload][d.name] = t
+				r.tallies[slot.workload][d.name] = t
 				if s.points > 0 {
-					r.series[one.workload][d.name] = newRecorder(s)
+					r.series[slot.workload][d.name] = newRecorder(s)
 				}
 			}
-			t.firstSeen = min(t.firstSeen, one.first)
-			p.containers[j] = liveContainer{demand: d, tally: t, recorder: r.series[one.workload][d.name]}
+			t.firstSeen = min(t.firstSeen, slot.first)
+			p.containers[j] = liveContainer{demand: d, tally: t, recorder: r.series[slot.workload][d.name]}
 			for k := range resourceKinds {
 				p.containers[j].meters[k] = meter{tally: t, kind: k}
 			}
@@ -160,17 +160,17 @@ func (p *livePod) advance(to int64) {
 func (r *replay) arrive(now int64) {
 	r.samples, r.ooms = r.samples[:0], r.ooms[:0]
 	for i := range r.in.slots {
-		one, p := &r.in.slots[i], &r.pods[i]
-		if p.pod == nil && p.born == 0 && one.first <= now {
-			r.start(i, one.first)
+		slot, p := &r.in.slots[i], &r.pods[i]
+		if p.pod == nil && p.born == 0 && slot.first <= now {
+			r.start(i, slot.first)
 		}
 		if p.pod == nil {
 			continue
 		}
 		for j := range p.containers {
-			r.usage(i, j, min(now, one.end))
+			r.usage(i, j, min(now, slot.end))
 		}
-		if one.end <= now && one.end < r.to {
+		if slot.end <= now && slot.end < r.to {
 			r.end(i)
 		}
 	}

@@ -134,10 +134,10 @@ func (b *bench) policy(c int) Policy {
 				managed++
 			}
 			out.Workloads = append(out.Workloads, Workload{Namespace: w.Namespace, Workload: w.Name, Kind: w.Kind, VPA: vpa, NeverUpdated: of.obstacle, Measures: of.whole.measures(window, b.options.Prices)})
-			for _, one := range of.containers {
+			for _, c := range of.containers {
 				out.Containers = append(out.Containers, Container{
-					Namespace: w.Namespace, Workload: w.Name, Kind: w.Kind, Container: one.name,
-					Measures: one.tally.measures(window, b.options.Prices), Series: one.series,
+					Namespace: w.Namespace, Workload: w.Name, Kind: w.Kind, Container: c.name,
+					Measures: c.tally.measures(window, b.options.Prices), Series: c.series,
 				})
 			}
 		}
@@ -224,15 +224,15 @@ func front(policies []Policy) {
 // one.
 func (p *Policy) beats(other *Policy) bool {
 	better := false
-	for _, one := range [][2]float64{
+	for _, pair := range [][2]float64{
 		{p.Footprint(), other.Footprint()},
 		{float64(p.Fleet.OOMs), float64(other.Fleet.OOMs)},
 		{p.Fleet.CPU.OverRequestShare, other.Fleet.CPU.OverRequestShare},
 	} {
-		if one[0] > one[1] {
+		if pair[0] > pair[1] {
 			return false
 		}
-		better = better || one[0] < one[1]
+		better = better || pair[0] < pair[1]
 	}
 	return better
 }

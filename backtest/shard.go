@@ -147,8 +147,8 @@ func (s *stage) fill(parts parts, budgets []budget, spans []history.Span) {
 		sh.workloads = append(sh.workloads, w)
 		for j := range w.Pods {
 			p := &w.Pods[j]
-			if one := newSlot(len(sh.workloads)-1, p, byPod[p.ID.Namespace+"/"+p.ID.Name], spans); len(one.containers) > 0 {
-				sh.slots = append(sh.slots, one)
+			if made := newSlot(len(sh.workloads)-1, p, byPod[p.ID.Namespace+"/"+p.ID.Name], spans); len(made.containers) > 0 {
+				sh.slots = append(sh.slots, made)
 			}
 		}
 	}
@@ -159,8 +159,8 @@ func (s *stage) fill(parts parts, budgets []budget, spans []history.Span) {
 	}
 	for _, sh := range s.shards {
 		for i := range budgets {
-			if slices.ContainsFunc(sh.slots, func(one slot) bool {
-				return budgets[i].selects(one.staged.First) || budgets[i].selects(one.staged.Next)
+			if slices.ContainsFunc(sh.slots, func(other slot) bool {
+				return budgets[i].selects(other.staged.First) || budgets[i].selects(other.staged.Next)
 			}) {
 				sh.budgets = append(sh.budgets, budgets[i])
 			}

@@ -94,8 +94,8 @@ func (r *replay) step(v *liveVPA, by podupdate.Actuator, now time.Time) *podupda
 	return &podupdate.Step{
 		VPA: v.Object, Plan: v.Rules.Plan, Memory: &r.memory, Now: now, Clock: simulate.At(now), Actuator: by,
 		Failed: func(c *podupdate.Candidate, consequence string, failed ...*engine.RuleError) {
-			for _, one := range failed {
-				r.note("pods of %s: %v; %s", ownerOf(c.Request.Pod), one, consequence)
+			for _, failure := range failed {
+				r.note("pods of %s: %v; %s", ownerOf(c.Request.Pod), failure, consequence)
 			}
 		},
 	}

@@ -35,22 +35,22 @@ func (r *replay) useVPAs() {
 		if r.policy.Unpinned {
 			delete(v.Annotations, policy.AnnotationPipeline)
 		}
-		one := &liveVPA{VPA: matcher.New(r.policy.Book, v, logr.Discard())}
-		if err := one.Rules.Err; err != nil {
-			r.note("%s: %v; it gets no recommendation", one, err)
+		live := &liveVPA{VPA: matcher.New(r.policy.Book, v, logr.Discard())}
+		if err := live.Rules.Err; err != nil {
+			r.note("%s: %v; it gets no recommendation", live, err)
 		}
 		found := selectors.For(nowhere, v)
 		if recommender.Asks(v, recommender.DefaultName) {
-			one.served = r.state.SetVPA(v, found)
+			live.served = r.state.SetVPA(v, found)
 		} else {
-			r.note("%s asks for another recommender; it gets no recommendation", one)
+			r.note("%s asks for another recommender; it gets no recommendation", live)
 		}
 		for i := range r.in.slots {
-			if w := r.in.slots[i].workload; found.Problem == nil && !slices.Contains(one.workloads, w) && found.Selector.Matches(labels.Set(r.in.slots[i].staged.First.Labels)) {
-				one.workloads = append(one.workloads, w)
+			if w := r.in.slots[i].workload; found.Problem == nil && !slices.Contains(live.workloads, w) && found.Selector.Matches(labels.Set(r.in.slots[i].staged.First.Labels)) {
+				live.workloads = append(live.workloads, w)
 			}
 		}
-		r.vpas = append(r.vpas, one)
+		r.vpas = append(r.vpas, live)
 	}
 	slices.SortFunc(r.vpas, func(a, b *liveVPA) int {
 		return cmp.Or(strings.Compare(a.Object.Namespace, b.Object.Namespace), strings.Compare(a.Object.Name, b.Object.Name))

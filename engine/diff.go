@@ -192,14 +192,14 @@ func (d *differ) rule(path string, old, now *document.Rule) {
 }
 
 func (d *differ) validation(path string, old, now *document.Validation) {
-	for _, one := range []struct{ key, from, to string }{
+	for _, tt := range []struct{ key, from, to string }{
 		{"axes", resolve.Commas(old.Axes), resolve.Commas(now.Axes)}, {"without", resolve.Commas(old.Without), resolve.Commas(now.Without)},
 		{"at", resolve.Commas(old.At), resolve.Commas(now.At)}, {"enforce", resolve.Commas(old.Enforce), resolve.Commas(now.Enforce)}, {"when", old.When.Value, now.When.Value},
 		{"expression", old.Expression.Value, now.Expression.Value}, {"message", old.Message.Value, now.Message.Value},
 		{"messageExpression", old.MessageExpression.Value, now.MessageExpression.Value}, {"fieldPath", old.FieldPath.Value, now.FieldPath.Value},
 		{"reason", old.Reason.Value, now.Reason.Value}, {"severity", old.Severity.Value, now.Severity.Value},
 	} {
-		d.value(path+": "+one.key, one.from, one.to)
+		d.value(path+": "+tt.key, tt.from, tt.to)
 	}
 }
 

@@ -257,9 +257,9 @@ func admissionFindings(a *answers.Admission) (out []Finding) {
 func lastAdmission(list []answers.Admission) *Finding {
 	var last answers.Admitted
 	for i := range list {
-		for _, one := range list[i].Admissions {
-			if one.Time.After(last.Time) {
-				last = one
+		for _, admission := range list[i].Admissions {
+			if admission.Time.After(last.Time) {
+				last = admission
 			}
 		}
 	}

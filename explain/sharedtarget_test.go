@@ -26,12 +26,12 @@ func TestPodsOfASharedTargetAreExplainedByTheVPAThatControlsThem(t *testing.T) {
 	var asked []string
 	options := Options{Client: c, Now: time.Unix(3, 0), Ask: func(_ context.Context, _, name string) (*ask.Result, error) {
 		asked = append(asked, name)
-		one := planned("web-1-x", "Evict", "update/evict", "")
-		one.VPA = "shop/young"
+		pod := planned("web-1-x", "Evict", "update/evict", "")
+		pod.VPA = "shop/young"
 		if name == "old" {
-			one.Action, one.Rule, one.Reason = "Skip", "", "VerticalPodAutoscaler shop/young controls it (point vpa.order)"
+			pod.Action, pod.Rule, pod.Reason = "Skip", "", "VerticalPodAutoscaler shop/young controls it (point vpa.order)"
 		}
-		return &ask.Result{Updater: &answers.Updater{Pods: []answers.RunningPod{one}}, Recommender: &answers.Recommender{Known: true}}, nil
+		return &ask.Result{Updater: &answers.Updater{Pods: []answers.RunningPod{pod}}, Recommender: &answers.Recommender{Known: true}}, nil
 	}}
 	for _, s := range []Subject{{Kind: "Pod", Name: "web-1-x"}, {Kind: "Deployment", Name: "web"}, {Name: "web"}} {
 		s.Namespace, asked = "shop", nil
@@ -50,8 +50,8 @@ func TestPodsOfASharedTargetAreExplainedByTheVPAThatControlsThem(t *testing.T) {
 
 // Regression: the verdict on pods that no rule was asked about was that it is not known.
 func TestTheVerdictOnPodsThatAreNotLookedAtIsWhy(t *testing.T) {
-	one := planned("a", "Skip", "", "")
-	one.Reason = "The pod is terminating"
-	r := composed(vpaOf("web", "Deployment", "web"), &ask.Result{Updater: &answers.Updater{Pods: []answers.RunningPod{one}}})
+	pod := planned("a", "Skip", "", "")
+	pod.Reason = "The pod is terminating"
+	r := composed(vpaOf("web", "Deployment", "web"), &ask.Result{Updater: &answers.Updater{Pods: []answers.RunningPod{pod}}})
 	require.Equal(t, Verdict{"unknown", "Skip", "nothing to do: the pod is terminating"}, r.Verdict)
 }

@@ -100,8 +100,8 @@ func (m *module) expression() (string, error) {
 		return "", fmt.Errorf("loading the known licenses: %w", err)
 	}
 	var names []string
-	for _, one := range m.licenses {
-		for _, found := range all.Match(bytes.TrimSpace(one.text)).Matches {
+	for _, license := range m.licenses {
+		for _, found := range all.Match(bytes.TrimSpace(license.text)).Matches {
 			if isLicense(found) && !slices.Contains(names, found.Name) {
 				names = append(names, found.Name)
 			}
@@ -118,8 +118,8 @@ func thirdParty(modules []module) []byte {
 	var out bytes.Buffer
 	fmt.Fprintln(&out, "celvpa is linked from these modules, whose licenses and notices follow.")
 	for _, m := range modules {
-		for _, one := range m.licenses {
-			fmt.Fprintf(&out, "\n%s\n%s %s: %s\n\n%s\n", strings.Repeat("-", 80), m.path, m.version, one.file, bytes.TrimSpace(one.text))
+		for _, license := range m.licenses {
+			fmt.Fprintf(&out, "\n%s\n%s %s: %s\n\n%s\n", strings.Repeat("-", 80), m.path, m.version, license.file, bytes.TrimSpace(license.text))
 		}
 	}
 	return out.Bytes()

@@ -87,9 +87,9 @@ func (s *source) newSBOM(p *program) (*sbom, common.ElementID, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		one := b.component("go-"+m.path, m.path, m.version, license, golangURL(m.path, m.version))
-		one.PrimaryPackagePurpose = "LIBRARY"
-		b.relate(celvpa.PackageSPDXIdentifier, common.TypeRelationshipDependsOn, one.PackageSPDXIdentifier)
+		component := b.component("go-"+m.path, m.path, m.version, license, golangURL(m.path, m.version))
+		component.PrimaryPackagePurpose = "LIBRARY"
+		b.relate(celvpa.PackageSPDXIdentifier, common.TypeRelationshipDependsOn, component.PackageSPDXIdentifier)
 	}
 	return b, celvpa.PackageSPDXIdentifier, nil
 }

@@ -28,8 +28,8 @@ func TestTheSBOMListsWhatIsLinked(t *testing.T) {
 	require.Equal(t, strings.TrimPrefix(built.info.GoVersion, "go"), packages["stdlib"].PackageVersion)
 	require.Equal(t, "v1.2.3-rc.1", packages["github.com/celvpa/celvpa"].PackageVersion)
 	require.Len(t, packages, len(built.info.Deps)+2, "all modules, Go and celvpa itself")
-	for name, one := range packages {
-		require.NotEqual(t, noAssertion, one.PackageLicenseDeclared, "the license of %s", name)
+	for name, pkg := range packages {
+		require.NotEqual(t, noAssertion, pkg.PackageLicenseDeclared, "the license of %s", name)
 	}
 }
 

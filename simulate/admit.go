@@ -42,7 +42,7 @@ type Admission struct {
 
 // Refused reports whether any pod is refused.
 func (a *Admissions) Refused() bool {
-	return slices.ContainsFunc(a.Items, func(one Admission) bool { return !one.Allowed })
+	return slices.ContainsFunc(a.Items, func(admission Admission) bool { return !admission.Allowed })
 }
 
 // admission is the admission controller's view of manifests.

@@ -34,8 +34,8 @@ func (p page) List(_ context.Context, into client.ObjectList, opts ...client.Lis
 	_, _ = fmt.Sscan(o.Continue, &at)
 	end := min(at+int(o.Limit), len(all))
 	list.Items = nil
-	for _, one := range all[at:end] {
-		list.Items = append(list.Items, unstructured.Unstructured{Object: one})
+	for _, pod := range all[at:end] {
+		list.Items = append(list.Items, unstructured.Unstructured{Object: pod})
 	}
 	list.SetContinue("")
 	if end < len(all) {

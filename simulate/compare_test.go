@@ -163,8 +163,8 @@ func TestPinnedVPAsAndThoseThatShareAPod(t *testing.T) {
 }
 
 func texts(list []answers.Change) (out []string) {
-	for _, one := range list {
-		out = append(out, one.String())
+	for _, item := range list {
+		out = append(out, item.String())
 	}
 	return out
 }

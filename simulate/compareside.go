@@ -183,16 +183,16 @@ func (x *comparison) assemble(ctx context.Context) *Impact {
 		}
 	})
 	out := &Impact{Items: []VPAImpact{}, Totals: Totals{OfVPAs: len(x.vpas), OfPods: len(x.pods)}}
-	for _, one := range found {
-		if one == nil {
+	for _, item := range found {
+		if item == nil {
 			continue
 		}
-		out.Items = append(out.Items, *one)
+		out.Items = append(out.Items, *item)
 		t := &out.Totals
-		t.VPAs, t.Pods = t.VPAs+1, t.Pods+len(one.Pods)
-		t.Requests.add(&one.Requests)
-		t.Before.add(one.Before)
-		t.After.add(one.After)
+		t.VPAs, t.Pods = t.VPAs+1, t.Pods+len(item.Pods)
+		t.Requests.add(&item.Requests)
+		t.Before.add(item.Before)
+		t.After.add(item.After)
 	}
 	out.sort()
 	return out

@@ -151,35 +151,35 @@ func (p *placement) addWorkloads(w *world) error {
 		if of.Kind == "" || of.Name == "" || err != nil {
 			continue // the VPA's condition reports it
 		}
-		one := byKey[of.Unversioned()]
-		if one == nil {
+		known := byKey[of.Unversioned()]
+		if known == nil {
 			kind, wellKnown := manifests.WellKnown(of.Kind)
 			if !wellKnown {
 				kind = schema.GroupKind{Group: gv.Group, Kind: of.Kind}
 			}
 			standIn, err := manifests.StandIn(kind, of.Namespace, of.Name, map[string]string{standInLabel: fmt.Sprint(len(p.workloads))})
 			errs = append(errs, err)
-			one = &placed{Workload: standIn, standIn: true}
-			add(one)
+			known = &placed{Workload: standIn, standIn: true}
+			add(known)
 		}
-		if one.standIn {
-			one.asked = append(one.asked, v.Key())
+		if known.standIn {
+			known.asked = append(known.asked, v.Key())
 		}
 	}
 	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name matches best
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
 	})
 	p.byName, p.long, p.byLabel = map[types.NamespacedName][]*placed{}, map[string][]*placed{}, map[types.NamespacedName][]*placed{}
-	for i, one := range p.workloads {
-		one.order = i
-		name := types.NamespacedName{Namespace: one.Namespace, Name: one.Name}
-		p.byName[name] = append(p.byName[name], one)
-		if manifests.IsLong(one.Name) {
-			p.long[one.Namespace] = append(p.long[one.Namespace], one)
+	for i, workload := range p.workloads {
+		workload.order = i
+		name := types.NamespacedName{Namespace: workload.Namespace, Name: workload.Name}
+		p.byName[name] = append(p.byName[name], workload)
+		if manifests.IsLong(workload.Name) {
+			p.long[workload.Namespace] = append(p.long[workload.Namespace], workload)
 		}
-		if names := slices.Sorted(maps.Keys(one.Template.Labels)); len(names) > 0 && !one.standIn { // no pod has the labels of a stand-in
-			label := types.NamespacedName{Namespace: one.Namespace, Name: names[0] + "=" + one.Template.Labels[names[0]]}
-			p.byLabel[label] = append(p.byLabel[label], one)
+		if names := slices.Sorted(maps.Keys(workload.Template.Labels)); len(names) > 0 && !workload.standIn { // no pod has the labels of a stand-in
+			label := types.NamespacedName{Namespace: workload.Namespace, Name: names[0] + "=" + workload.Template.Labels[names[0]]}
+			p.byLabel[label] = append(p.byLabel[label], workload)
 		}
 	}
 	return faults.Join(errs...)

@@ -102,8 +102,8 @@ func (u *updater) assess(v *matcher.VPA, pod *corev1.Pod, group *facts.Group, ex
 		matcher.Ask(v.Rules.Plan, matcher.Update, v.Object, trace)
 	}
 	c, failed := u.step(v).Candidate(request, group, trace)
-	for _, one := range failed {
-		u.note("pod %s: %v; its values are left as they were", keyOfPod(pod), one)
+	for _, failure := range failed {
+		u.note("pod %s: %v; its values are left as they were", keyOfPod(pod), failure)
 	}
 	return c
 }

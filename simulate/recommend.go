@@ -112,8 +112,8 @@ func (r *fed) report(explain bool) *Recommendations {
 		if !explain {
 			continue
 		}
-		for _, one := range r.State.Explain(w) {
-			out.Traces = append(out.Traces, RecommendationTrace{VPA: w.String(), Container: one.Container, Steps: append([]engine.Step{}, one.Steps...)})
+		for _, explained := range r.State.Explain(w) {
+			out.Traces = append(out.Traces, RecommendationTrace{VPA: w.String(), Container: explained.Container, Steps: append([]engine.Step{}, explained.Steps...)})
 		}
 	}
 	return out

@@ -90,17 +90,17 @@ func (c *world) restored(remember model.Settings, pods []*corev1.Pod, checkpoint
 	r := &Recommender{State: state, now: now, workloads: map[model.WorkloadID]*recommender.Workload{}, written: map[model.WorkloadID]map[string]time.Time{}}
 	var errs []error
 	for i := range checkpoints {
-		one := &checkpoints[i]
-		switch known, err := state.Restore(one, now); {
+		checkpoint := &checkpoints[i]
+		switch known, err := state.Restore(checkpoint, now); {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("VerticalPodAutoscalerCheckpoint %s/%s cannot be used: %w", one.Namespace, one.Name, err))
+			errs = append(errs, fmt.Errorf("VerticalPodAutoscalerCheckpoint %s/%s cannot be used: %w", checkpoint.Namespace, checkpoint.Name, err))
 		case known:
-			id := model.WorkloadID{Namespace: one.Namespace, Name: one.Spec.VPAObjectName}
+			id := model.WorkloadID{Namespace: checkpoint.Namespace, Name: checkpoint.Spec.VPAObjectName}
 			r.workloads[id] = all[id]
 			if r.written[id] == nil {
 				r.written[id] = map[string]time.Time{}
 			}
-			r.written[id][one.Spec.ContainerName] = one.Status.LastUpdateTime.UTC()
+			r.written[id][checkpoint.Spec.ContainerName] = checkpoint.Status.LastUpdateTime.UTC()
 		}
 	}
 	present := map[model.PodID]bool{}

@@ -72,8 +72,8 @@ func (s stopped) Since(t time.Time) time.Duration { return time.Time(s).Sub(t) }
 func (c *Cluster) limitRanges() (map[string][]corev1.LimitRange, error) {
 	list, err := c.set.LimitRanges()
 	out := map[string][]corev1.LimitRange{}
-	for _, one := range firsts(list, func(r *corev1.LimitRange) string { return r.Namespace + "/" + r.Name }) {
-		out[one.Namespace] = append(out[one.Namespace], one)
+	for _, limitRange := range firsts(list, func(r *corev1.LimitRange) string { return r.Namespace + "/" + r.Name }) {
+		out[limitRange.Namespace] = append(out[limitRange.Namespace], limitRange)
 	}
 	return out, err
 }
@@ -81,8 +81,8 @@ func (c *Cluster) limitRanges() (map[string][]corev1.LimitRange, error) {
 // firsts drops later duplicates by key.
 func firsts[T any](list []T, key func(*T) string) []T {
 	seen := map[string]bool{}
-	return slices.DeleteFunc(list, func(one T) bool {
-		k := key(&one)
+	return slices.DeleteFunc(list, func(item T) bool {
+		k := key(&item)
 		again := seen[k]
 		seen[k] = true
 		return again

@@ -78,14 +78,14 @@ func (c *Cluster) stageWorkloads(out *Stage, p *placement, usage []Seen) {
 	var idle []string
 	for _, w := range p.workloads {
 		top := p.top(w)
-		for _, one := range w.stagedPods(p, top, containers) {
+		for _, pod := range w.stagedPods(p, top, containers) {
 			s := staged[top]
 			if s == nil {
 				s = &StagedWorkload{Namespace: top.Namespace, Name: top.Name, Kind: top.Kind, Template: top.Template}
 				staged[top] = s
 				out.Workloads = append(out.Workloads, s)
 			}
-			s.Pods = append(s.Pods, one)
+			s.Pods = append(s.Pods, pod)
 		}
 	}
 	for _, w := range p.workloads {

@@ -33,7 +33,7 @@ type Judgement struct {
 
 // Refused reports whether any object would be refused.
 func (v *Validation) Refused() bool {
-	return slices.ContainsFunc(v.Items, func(one Judgement) bool { return !one.Allowed })
+	return slices.ContainsFunc(v.Items, func(judgement Judgement) bool { return !judgement.Allowed })
 }
 
 // Validate judges every VerticalPodAutoscaler as new, or as an update of its namesake in old.
@@ -82,16 +82,16 @@ func (c *Cluster) validation(old *manifests.Set) (*validation, error) {
 		if err := json.Unmarshal(v.vpas[i].JSON, &object); err != nil || len(v.schema.TooLarge(object, nil)) > 0 {
 			continue // refused anyway, and parsing its quantities may take forever
 		}
-		if one, err := v.vpas[i].VPA(); err == nil { // otherwise refused anyway, and without a target
-			b := v.besideOf(one.Namespace, target.Of(&one).Kind, target.Of(&one).Name)
-			b.VPAs = append(b.VPAs, one)
+		if vpa, err := v.vpas[i].VPA(); err == nil { // otherwise refused anyway, and without a target
+			b := v.besideOf(vpa.Namespace, target.Of(&vpa).Kind, target.Of(&vpa).Name)
+			b.VPAs = append(b.VPAs, vpa)
 		}
 	}
 	hpas, err := c.set.HPAs()
 	must(err)
-	for _, one := range hpas {
-		b := v.besideOf(one.Namespace, one.Spec.ScaleTargetRef.Kind, one.Spec.ScaleTargetRef.Name)
-		b.HPAs = append(b.HPAs, one)
+	for _, hpa := range hpas {
+		b := v.besideOf(hpa.Namespace, hpa.Spec.ScaleTargetRef.Kind, hpa.Spec.ScaleTargetRef.Name)
+		b.HPAs = append(b.HPAs, hpa)
 	}
 	before, err := old.VPAs()
 	must(err)

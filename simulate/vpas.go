@@ -98,23 +98,23 @@ func readVPA(d *manifests.Document, objects *schema.Objects) (*vpav1.VerticalPod
 func (c *Cluster) merge(same []writtenVPA) (writtenVPA, error) {
 	best := same[0]
 	differs := ""
-	for _, one := range same[1:] {
-		if !best.sameSpec(one) {
-			differs += " and " + one.from.String()
+	for _, vpa := range same[1:] {
+		if !best.sameSpec(vpa) {
+			differs += " and " + vpa.from.String()
 		}
 	}
 	if differs != "" {
 		return best, fmt.Errorf("VerticalPodAutoscaler %s/%s has different specs at %s%s; keep one of them: none is used", best.Namespace, best.Name, best.from, differs)
 	}
-	for _, one := range same[1:] {
-		was, is := best.Status.Recommendation, one.Status.Recommendation
+	for _, vpa := range same[1:] {
+		was, is := best.Status.Recommendation, vpa.Status.Recommendation
 		if was != nil && is == nil {
 			continue
 		}
 		if was != nil && !equality.Semantic.DeepEqual(was, is) {
-			c.note("%s: VerticalPodAutoscaler %s/%s has another recommendation at %s; the last one counts", one.from, one.Namespace, one.Name, best.from)
+			c.note("%s: VerticalPodAutoscaler %s/%s has another recommendation at %s; the last one counts", vpa.from, vpa.Namespace, vpa.Name, best.from)
 		}
-		best = one
+		best = vpa
 	}
 	return best, nil
 }

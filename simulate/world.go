@@ -79,15 +79,15 @@ func (c *Cluster) world() (*world, error) {
 	custom, unreadTargets := w.customTargets()
 	c.noteTwice(append([]string{"LimitRange"}, podKinds...)...)
 	seen := map[target.Key]bool{}
-	w.workloads = slices.DeleteFunc(append(workloads, custom...), func(one manifests.Workload) bool {
-		again := seen[keyOf(&one)]
-		seen[keyOf(&one)] = true
+	w.workloads = slices.DeleteFunc(append(workloads, custom...), func(workload manifests.Workload) bool {
+		again := seen[keyOf(&workload)]
+		seen[keyOf(&workload)] = true
 		return again
 	})
 	for i := range w.workloads {
-		one := &w.workloads[i]
-		w.owners[keyOf(one)] = one
-		if made, makes := one.Makes(); makes {
+		workload := &w.workloads[i]
+		w.owners[keyOf(workload)] = workload
+		if made, makes := workload.Makes(); makes {
 			w.owners[keyOf(&made)] = &made
 		}
 	}
@@ -122,9 +122,9 @@ func (w *world) customTargets() (out []manifests.Workload, err error) {
 
 // templates are the workloads whose templates become pods: one owned by another is made by that one.
 func (w *world) templates() []manifests.Workload {
-	return slices.DeleteFunc(slices.Clone(w.workloads), func(one manifests.Workload) bool {
-		owner := target.ControllerOf(one.OwnerReferences())
-		return owner != nil && w.owners[ownerKey(one.Namespace, owner)] != nil
+	return slices.DeleteFunc(slices.Clone(w.workloads), func(workload manifests.Workload) bool {
+		owner := target.ControllerOf(workload.OwnerReferences())
+		return owner != nil && w.owners[ownerKey(workload.Namespace, owner)] != nil
 	})
 }
 
@@ -172,8 +172,8 @@ func (w *world) addOwners(pods []*corev1.Pod) {
 
 // known are all owners.
 func (w *world) known() (out []manifests.Workload) {
-	for _, one := range w.owners {
-		out = append(out, *one)
+	for _, owner := range w.owners {
+		out = append(out, *owner)
 	}
 	return out
 }

@@ -92,7 +92,7 @@ func TestAWebhookThatIsNotReachedIsReportedAtTheSecondProbe(t *testing.T) {
 	refused := func(*vpav1.VerticalPodAutoscaler) error {
 		return apierrors.NewInternalError(errors.New(`failed calling webhook "vpa.k8s.io": failed to call webhook: connection refused`))
 	}
-	for name, one := range map[string]struct {
+	for name, tt := range map[string]struct {
 		answers func(*vpav1.VerticalPodAutoscaler) error
 		says    string
 	}{
@@ -104,7 +104,7 @@ func TestAWebhookThatIsNotReachedIsReportedAtTheSecondProbe(t *testing.T) {
 			s.looks(2)
 			require.Equal(t, "reached", state())
 			require.Empty(t, s.messages, "all is well")
-			s.answers = one.answers
+			s.answers = tt.answers
 			s.looks(1)
 			require.Equal(t, "reached", state(), "once may be an accident")
 			s.looks(3)
@@ -112,7 +112,7 @@ func TestAWebhookThatIsNotReachedIsReportedAtTheSecondProbe(t *testing.T) {
 			require.Error(t, s.Unreached(), "it was reached before")
 			require.Len(t, s.messages, 1, "once")
 			require.Contains(t, s.messages[0], "the API server does not reach this webhook, so new pods do not get their recommendations; check the MutatingWebhookConfiguration that has vpa.k8s.io")
-			require.Contains(t, s.messages[0], one.says)
+			require.Contains(t, s.messages[0], tt.says)
 			s.answers = s.reached
 			s.looks(1)
 			require.Equal(t, "reached", state())
@@ -163,7 +163,7 @@ func TestOnlyDryRunsAreProbes(t *testing.T) {
 	vpa.Annotations = map[string]string{probeAnnotation: probeAsked}
 	raw, err := json.Marshal(vpa)
 	require.NoError(t, err)
-	for _, one := range []struct {
+	for _, tt := range []struct {
 		dryRun *bool
 		about  admissionv1.Operation
 		raw    string
@@ -176,8 +176,8 @@ func TestOnlyDryRunsAreProbes(t *testing.T) {
 		{ptr.To(true), admissionv1.Create, strings.ReplaceAll(string(raw), probeAsked, probeAnswered), false},
 		{ptr.To(true), admissionv1.Create, "{", false},
 	} {
-		req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: one.about, DryRun: one.dryRun, Object: runtime.RawExtension{Raw: []byte(one.raw)}}}
-		require.Equal(t, one.want, isProbe(req), "%v %s %s", one.dryRun, one.about, one.raw)
+		req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: tt.about, DryRun: tt.dryRun, Object: runtime.RawExtension{Raw: []byte(tt.raw)}}}
+		require.Equal(t, tt.want, isProbe(req), "%v %s %s", tt.dryRun, tt.about, tt.raw)
 	}
 }
 

@@ -59,8 +59,8 @@ func (p *Prometheus) Read(ctx context.Context, to Sink) error {
 	err = source.Pieces(ctx, begin, p.To, watch, func(piece *history.Piece) error {
 		for _, u := range piece.Usage {
 			points = points[:0]
-			for _, one := range u.Points {
-				points = append(points, Point{At: one.At * int64(time.Millisecond), Amount: one.Amount})
+			for _, point := range u.Points {
+				points = append(points, Point{At: point.At * int64(time.Millisecond), Amount: point.Amount})
 			}
 			if err := to.Add(usagefile.Series{Pod: u.Pod, Container: u.Container, Kind: kinds[piece.Resource]}, points...); err != nil {
 				return errStore{err}

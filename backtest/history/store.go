@@ -62,32 +62,32 @@ func NewStore(memory int, folder string, watch func(done, of int64)) *Store {
 
 // Add implements Sink.
 func (s *Store) Add(of usagefile.Series, points ...Point) error {
-	one := s.index[of]
-	if one == nil {
+	known := s.index[of]
+	if known == nil {
 		of = of.Clone()
 		if len(s.series) >= mostSeries {
 			return fmt.Errorf("the history has more than %d series: read fewer pods, or a shorter time", mostSeries)
 		}
-		one = &series{Span: Span{Series: of}, ordered: true}
-		s.index[of] = one
-		s.series = append(s.series, one)
+		known = &series{Span: Span{Series: of}, ordered: true}
+		s.index[of] = known
+		s.series = append(s.series, known)
 	}
-	before := len(one.packed)
+	before := len(known.packed)
 	for _, p := range points {
-		if one.Points == 0 || p.At < one.First {
-			one.First = p.At
+		if known.Points == 0 || p.At < known.First {
+			known.First = p.At
 		}
-		if one.Points == 0 || p.At > one.Last {
-			one.Last = p.At
+		if known.Points == 0 || p.At > known.Last {
+			known.Last = p.At
 		}
-		if one.Points > 0 && p.At <= one.lastSeen {
-			one.ordered = false
+		if known.Points > 0 && p.At <= known.lastSeen {
+			known.ordered = false
 		}
-		one.lastSeen = p.At
-		one.packed = one.pack(one.packed, p)
-		one.Points++
+		known.lastSeen = p.At
+		known.packed = known.pack(known.packed, p)
+		known.Points++
 	}
-	s.held += len(one.packed) - before
+	s.held += len(known.packed) - before
 	if s.held > s.memory {
 		return s.spillAll()
 	}
@@ -122,17 +122,17 @@ func (s *Store) spillAll() error {
 		s.spill = file
 		_ = os.Remove(file.Name()) // the open file stays until Close, and does not outlive the process
 	}
-	for _, one := range s.series {
-		if len(one.packed) == 0 {
+	for _, series := range s.series {
+		if len(series.packed) == 0 {
 			continue
 		}
-		n, err := s.spill.WriteAt(one.packed, s.size)
+		n, err := s.spill.WriteAt(series.packed, s.size)
 		if err != nil {
 			return fmt.Errorf("writing a temporary file for a history that exceeds memory: %w; set TMPDIR to a folder with room", err)
 		}
-		one.pieces = append(one.pieces, piece{s.size, n})
+		series.pieces = append(series.pieces, piece{s.size, n})
 		s.size += int64(n)
-		one.packed, one.packer = one.packed[:0:0], packer{}
+		series.packed, series.packer = series.packed[:0:0], packer{}
 	}
 	s.held = 0
 	return nil
@@ -147,17 +147,17 @@ func (s *Store) Seal() error {
 	})
 	twice, of := 0, 0
 	var points []Point
-	for i, one := range s.series {
-		if one.ordered {
+	for i, series := range s.series {
+		if series.ordered {
 			continue
 		}
 		var err error
-		before := one.Points
+		before := series.Points
 		if points, err = s.Read(i, points[:0]); err != nil {
 			return err
 		}
-		if one.Points = len(points); one.Points < before {
-			twice, of = twice+before-one.Points, of+1
+		if series.Points = len(points); series.Points < before {
+			twice, of = twice+before-series.Points, of+1
 		}
 	}
 	if twice > 0 {
@@ -169,19 +169,19 @@ func (s *Store) Seal() error {
 // Spans lists the series.
 func (s *Store) Spans() []Span {
 	out := make([]Span, len(s.series))
-	for i, one := range s.series {
-		out[i] = one.Span
+	for i, series := range s.series {
+		out[i] = series.Span
 	}
 	return out
 }
 
 // Read appends the points of a series, an index of Spans, in order of time.
 func (s *Store) Read(i int, to []Point) ([]Point, error) {
-	one := s.series[i]
+	series := s.series[i]
 	begin := len(to)
-	to = slices.Grow(to, one.Points)
+	to = slices.Grow(to, series.Points)
 	var err error
-	for _, p := range one.pieces {
+	for _, p := range series.pieces {
 		packed := make([]byte, p.length)
 		if _, err = s.spill.ReadAt(packed, p.at); err != nil {
 			return to, fmt.Errorf("reading the temporary file of the history: %w", err)
@@ -190,7 +190,7 @@ func (s *Store) Read(i int, to []Point) ([]Point, error) {
 			return to, err
 		}
 	}
-	if to, err = unpack(to, one.packed); err != nil || one.ordered {
+	if to, err = unpack(to, series.packed); err != nil || series.ordered {
 		return to, err
 	}
 	return append(to[:begin], sorted(to[begin:])...), nil

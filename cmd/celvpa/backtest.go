@@ -231,8 +231,8 @@ func printBacktest(p *page, r *backtest.Report, wide bool) {
 	p.row(append(head, "FRONT")...)
 	hours := float64(r.Window.Seconds) / 3600
 	for i := range r.Policies {
-		one := &r.Policies[i]
-		p.row(append(fleetCells(r, one, hours), mark(one.Pareto))...)
+		policy := &r.Policies[i]
+		p.row(append(fleetCells(r, policy, hours), mark(policy.Pareto))...)
 	}
 	p.printf("\nContainers: the middle, the 95th percentile and the worst.\n")
 	p.row("POLICY", "CPU-SLACK", "CPU-OVER", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS/DAY")
@@ -253,17 +253,17 @@ func printWindow(p *page, r *backtest.Report) {
 	p.printf("%s to %s, %s: %s, %s.\n", r.Window.From.Format(time.RFC3339), r.Window.To.Format(time.RFC3339),
 		lengthText(r.Window.Seconds), simulate.Counted(len(first.Workloads), "workload"), simulate.Counted(len(first.Containers), "container"))
 	for i := range r.Policies {
-		if one := &r.Policies[i]; one.SameAs != "" {
-			p.printf("%s decides as %s does.\n", one.Name, one.SameAs)
+		if policy := &r.Policies[i]; policy.SameAs != "" {
+			p.printf("%s decides as %s does.\n", policy.Name, policy.SameAs)
 		}
 	}
 	p.printf("\n")
 }
 
 // fleetCells are the cells of a policy. Requests are means over the window.
-func fleetCells(r *backtest.Report, one *backtest.Policy, hours float64) []any {
-	m := &one.Fleet.Measures
-	out := append([]any{one.Name}, measureCells(m, hours)...)
+func fleetCells(r *backtest.Report, policy *backtest.Policy, hours float64) []any {
+	m := &policy.Fleet.Measures
+	out := append([]any{policy.Name}, measureCells(m, hours)...)
 	if m.Cost != nil {
 		out = append(out, fmt.Sprintf("%.2f", *m.Cost))
 	}
@@ -296,19 +296,19 @@ func three(q backtest.Quantiles, write func(float64) string) string {
 // printContainers prints the worst containers of each policy but those of sweeps, or all of all.
 func printContainers(p *page, r *backtest.Report, hours float64, wide bool) {
 	for i := range r.Policies {
-		one := &r.Policies[i]
-		if one.SameAs != "" || !wide && (one.Name == backtest.Hindsight || one.Params != nil) {
+		policy := &r.Policies[i]
+		if policy.SameAs != "" || !wide && (policy.Name == backtest.Hindsight || policy.Params != nil) {
 			continue
 		}
-		list, title := slices.Clone(one.Containers), "All containers"
+		list, title := slices.Clone(policy.Containers), "All containers"
 		if !wide {
 			slices.SortStableFunc(list, func(a, b backtest.Container) int { return compareWorst(&a, &b) })
 			list = list[:min(len(list), worstRows)]
 			title = "The containers with the most OOMs and slack"
 		}
-		names := one.Name
+		names := policy.Name
 		for _, other := range r.Policies {
-			if other.SameAs == one.Name {
+			if other.SameAs == policy.Name {
 				names += ", " + other.Name
 			}
 		}
@@ -318,18 +318,18 @@ func printContainers(p *page, r *backtest.Report, hours float64, wide bool) {
 			c := &list[j]
 			p.row(append([]any{c.Namespace, c.Workload, c.Container}, measureCells(&c.Measures, hours)...)...)
 		}
-		if left := len(one.Containers) - len(list); left > 0 {
+		if left := len(policy.Containers) - len(list); left > 0 {
 			p.printf("… and %s; -o wide has all\n", simulate.Counted(left, "other container"))
 		}
-		printNeverUpdated(p, one, wide)
+		printNeverUpdated(p, policy, wide)
 	}
 }
 
 // printNeverUpdated says of which workloads a policy never changed a running pod, by reason.
-func printNeverUpdated(p *page, one *backtest.Policy, wide bool) {
+func printNeverUpdated(p *page, policy *backtest.Policy, wide bool) {
 	of := map[string][]string{}
-	for i := range one.Workloads {
-		if w := &one.Workloads[i]; w.NeverUpdated != nil {
+	for i := range policy.Workloads {
+		if w := &policy.Workloads[i]; w.NeverUpdated != nil {
 			why := w.NeverUpdated.Reason + " (" + w.NeverUpdated.Rule + ")"
 			of[why] = append(of[why], w.Namespace+"/"+w.Workload)
 		}
@@ -400,12 +400,12 @@ func printBacktestCSV(p *page, r *backtest.Report) {
 		"ooms", "evictions", "resizes", "flaps", "first_recommendation_seconds", "adapt_seconds_p50", "adapt_seconds_worst", "observed_seconds", "cost"}
 	p.fail(out.Write(head))
 	for i := range r.Policies {
-		one := &r.Policies[i]
-		for j := range one.Containers {
-			c := &one.Containers[j]
-			p.fail(out.Write(append([]string{one.Name, c.Namespace, c.Workload, c.Kind, c.Container}, measureRow(&c.Measures)...)))
+		policy := &r.Policies[i]
+		for j := range policy.Containers {
+			c := &policy.Containers[j]
+			p.fail(out.Write(append([]string{policy.Name, c.Namespace, c.Workload, c.Kind, c.Container}, measureRow(&c.Measures)...)))
 		}
-		p.fail(out.Write(append([]string{one.Name, "", "", "", ""}, measureRow(&one.Fleet.Measures)...)))
+		p.fail(out.Write(append([]string{policy.Name, "", "", "", ""}, measureRow(&policy.Fleet.Measures)...)))
 	}
 	out.Flush()
 	p.fail(out.Error())

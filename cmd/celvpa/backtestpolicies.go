@@ -95,11 +95,11 @@ func folderName(path string) string {
 // checkNames refuses policies that reports could not tell apart.
 func (t *tried) checkNames() error {
 	seen := map[string]bool{backtest.Manifest: true, backtest.Hindsight: true, backtest.Upstream: true}
-	for _, one := range t.named {
-		if seen[one.name] {
-			return fmt.Errorf("two policies are called %q: rename a folder of --rules", one.name)
+	for _, policy := range t.named {
+		if seen[policy.name] {
+			return fmt.Errorf("two policies are called %q: rename a folder of --rules", policy.name)
 		}
-		seen[one.name] = true
+		seen[policy.name] = true
 	}
 	return nil
 }
@@ -107,11 +107,11 @@ func (t *tried) checkNames() error {
 // enforce adds a policy for each overlay among the rules that is in mode Audit or Warn.
 func (t *tried) enforce() {
 	seen := map[*document.Overlay]bool{}
-	for _, one := range t.named {
-		for _, o := range one.rules.Tried() {
+	for _, policy := range t.named {
+		for _, o := range policy.rules.Tried() {
 			if !seen[o] {
 				seen[o] = true
-				t.named = append(t.named, namedRules{name: one.name + "+" + o.Name.Value, rules: one.rules.Enforcing(o), enforces: []string{o.Name.Value}})
+				t.named = append(t.named, namedRules{name: policy.name + "+" + o.Name.Value, rules: policy.rules.Enforcing(o), enforces: []string{o.Name.Value}})
 			}
 		}
 	}
@@ -131,9 +131,9 @@ func (o *backtestOptions) sweep(t *tried) error {
 				return fmt.Errorf("--sweep %s: %s is swept twice; name all its values at once", text, key)
 			}
 			for _, value := range values {
-				one := maps.Clone(before)
-				one[key] = value
-				next = append(next, one)
+				with := maps.Clone(before)
+				with[key] = value
+				next = append(next, with)
 			}
 		}
 		if combinations = next; len(combinations)*len(t.named) > maxPolicies {
@@ -150,12 +150,12 @@ func (o *backtestOptions) sweep(t *tried) error {
 			for _, key := range slices.Sorted(maps.Keys(params)) {
 				parts = append(parts, key+"="+params[key])
 			}
-			one := namedRules{name: fmt.Sprintf("%s[%s]", base.name, strings.Join(parts, " ")), rules: base.rules.With(params), params: params, enforces: base.enforces}
+			variant := namedRules{name: fmt.Sprintf("%s[%s]", base.name, strings.Join(parts, " ")), rules: base.rules.With(params), params: params, enforces: base.enforces}
 			var err error
-			if one.book, err = t.compile(one.rules); err != nil {
+			if variant.book, err = t.compile(variant.rules); err != nil {
 				return fmt.Errorf("--sweep %s: %w", strings.Join(parts, " "), err)
 			}
-			t.named = append(t.named, one)
+			t.named = append(t.named, variant)
 		}
 	}
 	return nil
@@ -176,16 +176,16 @@ func (o *backtestOptions) parseSweep(text string, named []namedRules) (key strin
 		}
 		values = append(values, value)
 	}
-	for _, one := range named {
-		params := one.rules.Library.Params()
+	for _, policy := range named {
+		params := policy.rules.Library.Params()
 		i := slices.IndexFunc(params, func(p document.ParamRef) bool { return p.Key == key })
 		switch {
 		case i < 0:
-			return "", nil, fmt.Errorf("policy %s has no such parameter; %s", one.name, suggestParams(key, params))
+			return "", nil, fmt.Errorf("policy %s has no such parameter; %s", policy.name, suggestParams(key, params))
 		case !slices.ContainsFunc(o.rules.of.points, params[i].At), slices.Contains(o.rules.of.without, params[i].Param.Flag):
 			return "", nil, errors.New("this parameter does nothing in celvpa backtest")
 		}
-		if why := o.rules.whyGated(params[i].Param.Flag, one.rules.Library, one.rules.Options.Gates); params[i].Param.Flag != "" && why != "" {
+		if why := o.rules.whyGated(params[i].Param.Flag, policy.rules.Library, policy.rules.Options.Gates); params[i].Param.Flag != "" && why != "" {
 			return "", nil, errors.New(why)
 		}
 	}
@@ -213,17 +213,17 @@ func (t *tried) candidates(overlays []rulesv1alpha1.RuleOverlay, halfLives model
 		}
 		out = append(out, backtest.Candidate{Name: name, Book: book, HalfLives: halfLives, Params: of.params, Enforces: enforces})
 	}
-	for _, one := range t.named {
-		if one.book == nil {
-			book, err := t.compile(one.rules)
+	for _, policy := range t.named {
+		if policy.book == nil {
+			book, err := t.compile(policy.rules)
 			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			one.book = book
+			policy.book = book
 		}
-		add(one, one.name, overlays, one.enforces)
-		if one.params != nil || one.enforces != nil {
+		add(policy, policy.name, overlays, policy.enforces)
+		if policy.params != nil || policy.enforces != nil {
 			continue
 		}
 		for i := range overlays {
@@ -232,7 +232,7 @@ func (t *tried) candidates(overlays []rulesv1alpha1.RuleOverlay, halfLives model
 			}
 			enforced := slices.Clone(overlays)
 			enforced[i].Spec.Mode = document.ModeEnforce
-			add(one, one.name+"+"+overlays[i].Name, enforced, []string{overlays[i].Name})
+			add(policy, policy.name+"+"+overlays[i].Name, enforced, []string{overlays[i].Name})
 		}
 	}
 	return out, faults.Join(errs...)

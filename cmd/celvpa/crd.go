@@ -115,11 +115,11 @@ func (o *crdOptions) policies(rules []engine.ValidationInfo) ([]manifest, error)
 	text := []byte("# Left to the webhook, because an API server does not know what these rules read:\n# " + strings.Join(left, "\n# ") + "\n")
 	for _, p := range policies {
 		for _, object := range []runtime.Object{p.Policy, p.Binding} {
-			one, err := emit.YAML(object)
+			document, err := emit.YAML(object)
 			if err != nil {
 				return nil, err
 			}
-			text = append(append(text, "---\n"...), one...)
+			text = append(append(text, "---\n"...), document...)
 		}
 	}
 	return []manifest{{"celvpa-validatingadmissionpolicy.yaml", text}}, nil

@@ -85,7 +85,7 @@ func requirePrints(t *testing.T, command, want string) {
 	t.Helper()
 	var seen, between bytes.Buffer
 	commands := strings.Split(command, " | celvpa ")
-	for i, one := range commands {
+	for i, command := range commands {
 		root := rootCommand(compileOnce)
 		root.SetIn(bytes.NewReader(bytes.Clone(between.Bytes())))
 		between.Reset()
@@ -94,7 +94,7 @@ func requirePrints(t *testing.T, command, want string) {
 			root.SetOut(&seen)
 		}
 		root.SetErr(&seen)
-		root.SetArgs(strings.Fields(one))
+		root.SetArgs(strings.Fields(command))
 		if err := root.Execute(); err != nil && !errors.Is(err, errNo) {
 			fmt.Fprintln(&seen, "celvpa:", err)
 		}

@@ -393,9 +393,9 @@ func printAmounts(p *page, list []explain.Amounts) {
 }
 
 func percentile(list []answers.Percentile, percent string) string {
-	for _, one := range list {
-		if one.Percent == percent {
-			return one.Amount
+	for _, share := range list {
+		if share.Percent == percent {
+			return share.Amount
 		}
 	}
 	return "-"
@@ -460,8 +460,8 @@ func printProcesses(p *page, r *explain.Report) {
 	}
 	p.printf("\n")
 	p.row("PROCESS", "INSTANCE", "VERSION", "RULES", "DIGEST", "OVERLAYS")
-	for _, one := range list {
-		p.row(one.Component, one.Instance, one.Version, one.Rules.Pipeline, one.Rules.Digest, cmp.Or(strings.Join(one.Rules.Overlays, ", "), "-"))
+	for _, process := range list {
+		p.row(process.Component, process.Instance, process.Version, process.Rules.Pipeline, process.Rules.Digest, cmp.Or(strings.Join(process.Rules.Overlays, ", "), "-"))
 	}
 	p.end()
 }

@@ -72,8 +72,8 @@ func sidecarOff() (manifests, usage string) {
 	usage = "timestamp,namespace,pod,container,resource,value\n"
 	for i := range 303 {
 		at := time.Date(2026, 1, 31, 6, i, 0, 0, time.UTC).Format(time.RFC3339)
-		for _, one := range []string{"app,cpu,0.3", "app,memory,400000000", "sidecar,cpu,0.01", "sidecar,memory,20000000"} {
-			usage += at + ",shop,web-5d5f8d7c6b-abcde," + one + "\n"
+		for _, name := range []string{"app,cpu,0.3", "app,memory,400000000", "sidecar,cpu,0.01", "sidecar,memory,20000000"} {
+			usage += at + ",shop,web-5d5f8d7c6b-abcde," + name + "\n"
 		}
 	}
 	return manifests, usage

@@ -166,13 +166,13 @@ func (o paramFlags) add(f *pflag.FlagSet, library *document.Library, points ...s
 		} else if other != nil {
 			return fmt.Errorf("%s: param %s asks for flag --%s, which exists already", p.Param.Name.Pos, p.Key, p.Param.Flag)
 		}
-		one := &paramFlag{kind: p.Param.Type.Value, value: p.Param.Default.Value}
+		value := &paramFlag{kind: p.Param.Type.Value, value: p.Param.Default.Value}
 		help := fmt.Sprintf("%s (%s, %s)", uncapitalised(descriptionOf(p)), readers(p), p.Param.Type.Value)
-		one.flag = f.VarPF(one, p.Param.Flag, "", help)
-		if one.kind == "bool" {
-			one.flag.NoOptDefVal = "true"
+		value.flag = f.VarPF(value, p.Param.Flag, "", help)
+		if value.kind == "bool" {
+			value.flag.NoOptDefVal = "true"
 		}
-		o[p.Key] = one
+		o[p.Key] = value
 	}
 	return nil
 }

@@ -41,15 +41,15 @@ type times struct{ from, to time.Time }
 
 // parseTimes reads the values of two flags.
 func parseTimes(begin, from, end, to string) (out times, err error) {
-	for _, one := range []struct {
+	for _, tt := range []struct {
 		flag, text string
 		at         *time.Time
 	}{{begin, from, &out.from}, {end, to, &out.to}} {
-		if one.text == "" {
+		if tt.text == "" {
 			continue
 		}
-		if *one.at, err = usagefile.ParseTime(one.text); err != nil {
-			return times{}, fmt.Errorf("%s: %w", one.flag, err)
+		if *tt.at, err = usagefile.ParseTime(tt.text); err != nil {
+			return times{}, fmt.Errorf("%s: %w", tt.flag, err)
 		}
 	}
 	return out, nil

@@ -151,9 +151,9 @@ func (l *live) readAll(ctx context.Context) (*manifests.Set, []string, error) {
 	}
 	var notes []string
 	if !l.all && l.overrides.Context.Namespace == "" {
-		one := &unstructured.UnstructuredList{}
-		one.SetGroupVersionKind(manifests.VPAKind)
-		if err := c.List(ctx, one, client.Limit(1)); apierrors.IsForbidden(err) {
+		page := &unstructured.UnstructuredList{}
+		page.SetGroupVersionKind(manifests.VPAKind)
+		if err := c.List(ctx, page, client.Limit(1)); apierrors.IsForbidden(err) {
 			notes = append(notes, fmt.Sprintf("only namespace %s is read, that of the context: %v; grant list on all namespaces, or name one with -n", namespace, err))
 		} else {
 			namespace, l.all = "", true

@@ -54,8 +54,8 @@ func main() {
 
 // printErrors prints a line for each of several errors.
 func printErrors(out io.Writer, err error) {
-	for _, one := range faults.List(err) {
-		fmt.Fprintln(out, "celvpa:", one)
+	for _, fault := range faults.List(err) {
+		fmt.Fprintln(out, "celvpa:", fault)
 	}
 }
 

@@ -174,8 +174,8 @@ func TestRunningPodsHaveTheRequestsThatAPIServersFillIn(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, report.Items, 1, notes)
 			var got []string
-			for _, one := range report.Items[0].Change {
-				got = append(got, one.String())
+			for _, change := range report.Items[0].Change {
+				got = append(got, change.String())
 			}
 			require.Equal(t, tt.want, got)
 		})

@@ -203,7 +203,7 @@ func (r *report) junit(p *page) {
 			all.Suites = append(all.Suites, junitSuite{Name: c.suite, File: file})
 		}
 		suite := &all.Suites[len(all.Suites)-1]
-		one := junitCase{Class: c.suite, Name: c.name}
+		testCase := junitCase{Class: c.suite, Name: c.name}
 		var faults, warnings []string
 		for _, f := range c.findings {
 			if text := fmt.Sprintf("%s%s (%s)\n", f.place(), f.String(), f.rule); f.warning {
@@ -212,13 +212,13 @@ func (r *report) junit(p *page) {
 				faults = append(faults, text)
 			}
 		}
-		one.Out = strings.Join(warnings, "")
+		testCase.Out = strings.Join(warnings, "")
 		if len(faults) > 0 {
-			one.Failure = &junitFailure{Message: simulate.Counted(len(faults), "fault"), Text: strings.Join(faults, "")}
+			testCase.Failure = &junitFailure{Message: simulate.Counted(len(faults), "fault"), Text: strings.Join(faults, "")}
 			suite.Failures++
 			all.Failures++
 		}
-		suite.Cases = append(suite.Cases, one)
+		suite.Cases = append(suite.Cases, testCase)
 		suite.Tests++
 		all.Tests++
 	}

@@ -101,9 +101,9 @@ func newRuleList(files *ruleFiles) *ruleList {
 			}
 		}
 	}
-	for _, one := range book.Overlays() {
+	for _, overlay := range book.Overlays() {
 		out.Overlays = append(out.Overlays, listedOverlay{
-			Name: one.Name.Value, Mode: one.ModeOf(), Priority: one.PriorityOf(), Match: one.Match.String(), At: one.Name.Pos.String(), Description: one.Description,
+			Name: overlay.Name.Value, Mode: overlay.ModeOf(), Priority: overlay.PriorityOf(), Match: overlay.Match.String(), At: overlay.Name.Pos.String(), Description: overlay.Description,
 		})
 	}
 	for _, id := range library.RuleSetIDs() {
@@ -116,23 +116,23 @@ func newRuleList(files *ruleFiles) *ruleList {
 
 // print prints tables, with as much of descriptions as about leaves.
 func (l *ruleList) print(p *page, about func(string) string) {
-	for _, one := range l.Pipelines {
+	for _, pipeline := range l.Pipelines {
 		serves := ""
-		if one.Default {
+		if pipeline.Default {
 			serves = ", the default"
 		}
-		p.printf("pipeline %s, digest %s%s\n", one.Name, one.Digest, serves)
+		p.printf("pipeline %s, digest %s%s\n", pipeline.Name, pipeline.Digest, serves)
 	}
 	if len(l.Overlays) > 0 {
 		p.row("\nOVERLAY", "MODE", "PRIORITY", "MATCHES", "AT", "DESCRIPTION")
-		for _, one := range l.Overlays {
-			p.row(one.Name, one.Mode, one.Priority, one.Match, one.At, about(one.Description))
+		for _, overlay := range l.Overlays {
+			p.row(overlay.Name, overlay.Mode, overlay.Priority, overlay.Match, overlay.At, about(overlay.Description))
 		}
 		p.end()
 	}
 	p.row("\nPOINT", "RULE SET", "AT", "DESCRIPTION")
-	for _, one := range l.RuleSets {
-		p.row(cmp.Or(one.Point, "(not run)"), one.RuleSet, one.At, about(one.Description))
+	for _, set := range l.RuleSets {
+		p.row(cmp.Or(set.Point, "(not run)"), set.RuleSet, set.At, about(set.Description))
 	}
 }
 
@@ -231,8 +231,8 @@ func partOf(plan *engine.Plan, path string) (out shownPart, err error) {
 		return out, err
 	}
 	calls, err := plan.Calls(path)
-	for _, one := range calls {
-		out.calls += "# " + one + "\n"
+	for _, call := range calls {
+		out.calls += "# " + call + "\n"
 	}
 	return out, err
 }

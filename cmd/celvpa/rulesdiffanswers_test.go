@@ -19,8 +19,8 @@ func TestRowsAreComparedByWhereTheyRun(t *testing.T) {
 	}
 	stuck := func(why ...string) ruletest.RowResult {
 		out := ruletest.RowResult{Table: "t", Row: "r", At: at}
-		for _, one := range why {
-			out.Problems = append(out.Problems, &source.Problem{Message: one})
+		for _, reason := range why {
+			out.Problems = append(out.Problems, &source.Problem{Message: reason})
 		}
 		return out
 	}

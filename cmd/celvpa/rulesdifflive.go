@@ -211,8 +211,8 @@ func actionText(a simulate.Action) string {
 // pod, and what the updater does with that pod.
 func changeText(v *simulate.VPAImpact) string {
 	var parts []string
-	for _, one := range v.Recommendation {
-		parts = append(parts, one.String())
+	for _, r := range v.Recommendation {
+		parts = append(parts, r.String())
 	}
 	if len(v.Pods) > 0 {
 		first := v.Pods[0]
@@ -235,8 +235,8 @@ func podChanges(pod *simulate.PodImpact) []string {
 
 // admissionChanges says what changes for the pod that would replace one.
 func admissionChanges(pod *simulate.PodImpact) (out []string) {
-	for _, one := range pod.Resources {
-		out = append(out, one.String())
+	for _, r := range pod.Resources {
+		out = append(out, r.String())
 	}
 	if r := pod.Refusal; r != nil {
 		out = append(out, fmt.Sprintf("admission: %s → %s", cmp.Or(r.Before, "allowed"), cmp.Or(r.After, "allowed")))

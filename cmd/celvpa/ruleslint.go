@@ -52,9 +52,9 @@ func lintRules(out io.Writer, p *printer, o *ruleOptions, paths []string) error 
 		problems, err := o.lint(path)
 		errs = append(errs, err)
 		c := check{suite: "celvpa rules lint", name: relative(path)}
-		for _, one := range problems {
-			c.findings = append(c.findings, finding{rule: findingLint, about: one.Subject, message: one.Message, at: one.Pos})
-			found.Problems = append(found.Problems, ruleProblem{At: one.Pos.String(), Subject: one.Subject, Message: one.Message, text: one.Error()})
+		for _, problem := range problems {
+			c.findings = append(c.findings, finding{rule: findingLint, about: problem.Subject, message: problem.Message, at: problem.Pos})
+			found.Problems = append(found.Problems, ruleProblem{At: problem.Pos.String(), Subject: problem.Subject, Message: problem.Message, text: problem.Error()})
 		}
 		checks.checks = append(checks.checks, c)
 	}
@@ -70,8 +70,8 @@ func lintRules(out io.Writer, p *printer, o *ruleOptions, paths []string) error 
 }
 
 func (r *ruleProblems) print(p *page, all bool) {
-	for _, one := range r.Problems {
-		p.printf("%s\n", one.text)
+	for _, problem := range r.Problems {
+		p.printf("%s\n", problem.text)
 	}
 	switch {
 	case !all: // how many there are is not known

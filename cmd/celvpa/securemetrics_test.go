@@ -41,7 +41,7 @@ func TestFilesOfSecureMetricsAreCheckedAtTheStart(t *testing.T) {
 	cert, key := pemFiles(t, time.Now().Add(time.Minute))
 	past := time.Now().Add(-time.Minute)
 	expired, itsKey := pemFiles(t, past)
-	for name, one := range map[string]struct {
+	for name, tt := range map[string]struct {
 		flags secureMetrics
 		says  string // empty = fine
 	}{
@@ -55,12 +55,12 @@ func TestFilesOfSecureMetricsAreCheckedAtTheStart(t *testing.T) {
 		"an old certificate": {flags: secureMetrics{address: ":1", cert: expired, key: itsKey}, says: "the certificate in " + expired + " expired at " + past.UTC().Format(time.RFC3339) + "; replace it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := one.flags.check()
-			if one.says == "" {
+			err := tt.flags.check()
+			if tt.says == "" {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, one.says)
+			require.ErrorContains(t, err, tt.says)
 		})
 	}
 }

@@ -81,26 +81,26 @@ func rowsOf(data []byte) (out []Row, err error) {
 	}
 	for _, row := range table.Spec.Rows {
 		given := laid(table.Spec.Given, row.Given)
-		one := Row{Table: table.Metadata.Name, Name: row.Name, Gates: map[string]bool{}, Params: map[string]string{}, Violations: row.Expect.Violations}
-		if one.Object, err = plain(given["object"]); err != nil {
+		parsed := Row{Table: table.Metadata.Name, Name: row.Name, Gates: map[string]bool{}, Params: map[string]string{}, Violations: row.Expect.Violations}
+		if parsed.Object, err = plain(given["object"]); err != nil {
 			return nil, fmt.Errorf("row %q: %w", row.Name, err)
 		}
-		if one.Old, err = plain(given["oldObject"]); err != nil {
+		if parsed.Old, err = plain(given["oldObject"]); err != nil {
 			return nil, fmt.Errorf("row %q: %w", row.Name, err)
 		}
 		for _, settings := range []map[string]any{table.Spec.Gates, row.Gates} {
 			for name, on := range settings {
-				if one.Gates[name], err = strconv.ParseBool(fmt.Sprint(on)); err != nil {
+				if parsed.Gates[name], err = strconv.ParseBool(fmt.Sprint(on)); err != nil {
 					return nil, fmt.Errorf("row %q: gate %s: %w", row.Name, name, err)
 				}
 			}
 		}
 		for _, settings := range []map[string]any{table.Spec.Params, row.Params} {
 			for name, value := range settings {
-				one.Params[name] = fmt.Sprint(value)
+				parsed.Params[name] = fmt.Sprint(value)
 			}
 		}
-		out = append(out, one)
+		out = append(out, parsed)
 	}
 	return out, nil
 }

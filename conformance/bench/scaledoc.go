@@ -41,10 +41,10 @@ func (s sizes) markdown(note string) string {
 
 	line("VPAs", "pods", "containers", "recommender: CPU", "memory", "`--kube-api-qps`", "updater: CPU", "memory")
 	rule(8)
-	for _, one := range s {
-		_, qps := pace(one.vpas)
-		line(thousands(one.vpas), thousands(one.vpas*crowd.PodsOfWorkload), thousands(one.vpas*crowd.PodsOfWorkload*crowd.ContainersOfPod),
-			giveCPU(one.recommender), giveMemory(one.recommender), fmt.Sprintf("%.0f", qps), giveCPU(one.updater), giveMemory(one.updater))
+	for _, row := range s {
+		_, qps := pace(row.vpas)
+		line(thousands(row.vpas), thousands(row.vpas*crowd.PodsOfWorkload), thousands(row.vpas*crowd.PodsOfWorkload*crowd.ContainersOfPod),
+			giveCPU(row.recommender), giveMemory(row.recommender), fmt.Sprintf("%.0f", qps), giveCPU(row.updater), giveMemory(row.updater))
 	}
 	if note != "" {
 		note = ", " + note
@@ -52,15 +52,15 @@ func (s sizes) markdown(note string) string {
 	fmt.Fprintf(&out, "\nMeasured on %d cores%s, for %.0f minutes of the cluster's time:\n\n", runtime.NumCPU(), note, amountOf(s[0].recommender, "minutes"))
 	line("VPAs", "recommender: RSS, peak", "CPU a minute", "cycle without writes, mean", "longest", "updater: RSS, peak", "CPU a minute", "pods a second")
 	rule(8)
-	for _, one := range s {
-		r, u := one.recommender, one.updater
-		line(thousands(one.vpas), mebibytes(amountOf(r, "RSS, peak")), tenths(amountOf(r, "CPU per minute")), tenths(amountOf(r, "cycle without writes, mean")),
+	for _, row := range s {
+		r, u := row.recommender, row.updater
+		line(thousands(row.vpas), mebibytes(amountOf(r, "RSS, peak")), tenths(amountOf(r, "CPU per minute")), tenths(amountOf(r, "cycle without writes, mean")),
 			tenths(amountOf(r, "cycle without writes, longest")), mebibytes(amountOf(u, "RSS, peak")), tenths(amountOf(u, "CPU per minute")), thousands(int(amountOf(u, "pods per second"))))
 	}
 	if len(s) > 1 {
 		fmt.Fprintf(&out, "\nFrom the smallest to the largest of these clusters, each VPA with its %d pods and %d containers adds\n%s to the recommender, and %s to the updater.\n",
 			crowd.PodsOfWorkload, crowd.PodsOfWorkload*crowd.ContainersOfPod,
-			s.slope(func(one size) []value { return one.recommender }), s.slope(func(one size) []value { return one.updater }))
+			s.slope(func(z size) []value { return z.recommender }), s.slope(func(z size) []value { return z.updater }))
 	}
 	return out.String()
 }

@@ -58,12 +58,12 @@ func kustomizeBase(files map[string]string) (map[string]string, error) {
 		"name": "celvpa-system", "labels": map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}}}}
 	objects := map[string][]*unstructured.Unstructured{"namespace.yaml": {namespace}}
 	for name := range files {
-		one, err := Objects(map[string]string{name: files[name]})
+		made, err := Objects(map[string]string{name: files[name]})
 		if err != nil {
 			return nil, err
 		}
-		if len(one) > 0 {
-			objects[name] = one
+		if len(made) > 0 {
+			objects[name] = made
 		}
 	}
 	// Objects are created in this order, so namespace and CRDs come first.
@@ -75,11 +75,11 @@ func kustomizeBase(files map[string]string) (map[string]string, error) {
 			if i > 0 {
 				text += "---\n"
 			}
-			one, err := yaml.Marshal(withoutHelm(o).Object)
+			document, err := yaml.Marshal(withoutHelm(o).Object)
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
 			}
-			text += string(one)
+			text += string(document)
 		}
 		name = first[name] + name
 		names = append(names, name)

@@ -175,9 +175,9 @@ func TestEveryCombinationOfSwitchesRendersValidObjects(t *testing.T) {
 	seen := map[string]bool{}
 	for combination := range 1 << len(switches) {
 		values := map[string]any{}
-		for i, one := range switches {
+		for i, on := range switches {
 			if combination&(1<<i) != 0 {
-				merge(values, parse(t, one))
+				merge(values, parse(t, on))
 			}
 		}
 		if combination&7 == 7 {

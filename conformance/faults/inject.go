@@ -24,15 +24,15 @@ type injected struct {
 
 // Inject puts a fault in force until end is called. Of several faults that meet a request, the first that answers it wins.
 func (p *Proxy) Inject(f Fault) (end func()) {
-	one := &injected{Fault: f, over: make(chan struct{})}
+	i := &injected{Fault: f, over: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.faults = append(p.faults, one)
+	p.faults = append(p.faults, i)
 	return sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.faults = slices.DeleteFunc(p.faults, func(f *injected) bool { return f == one })
-		close(one.over)
+		p.faults = slices.DeleteFunc(p.faults, func(f *injected) bool { return f == i })
+		close(i.over)
 	})
 }
 

@@ -33,9 +33,9 @@ func (p *Proxy) Rewrite(on Match, change func(*http.Request, []byte) []byte) (en
 func (p *Proxy) rewritesOf(request Request) (out []*rewrite) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, one := range p.rewrites {
-		if request.Verb != "watch" && one.on.selects(request) {
-			out = append(out, one)
+	for _, rewrite := range p.rewrites {
+		if request.Verb != "watch" && rewrite.on.selects(request) {
+			out = append(out, rewrite)
 		}
 	}
 	return out
@@ -54,9 +54,9 @@ func (p *Proxy) rewrite(request Request, answer *http.Response) error {
 	if err := answer.Body.Close(); err != nil {
 		return fmt.Errorf("reading the answer to %s: %w", request, err)
 	}
-	for _, one := range changes {
+	for _, change := range changes {
 		p.count("rewritten")
-		body = one.change(answer.Request, body)
+		body = change.change(answer.Request, body)
 	}
 	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	answer.Header.Set("Content-Length", strconv.Itoa(len(body)))

@@ -195,10 +195,10 @@ func (p *Proxy) waitFor(w *watch) {
 	p.mu.Lock()
 	holds := slices.Clone(p.holds)
 	p.mu.Unlock()
-	for _, one := range holds {
-		if one.on.selects(w.request) {
+	for _, hold := range holds {
+		if hold.on.selects(w.request) {
 			p.count("event held")
-			<-one.over
+			<-hold.over
 		}
 	}
 }

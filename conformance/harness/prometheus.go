@@ -37,9 +37,9 @@ type attribute struct {
 func Point(at time.Time, value float64, labels map[string]string) DataPoint {
 	out := DataPoint{Time: strconv.FormatInt(at.UnixNano(), 10), Value: value}
 	for key, text := range labels {
-		one := attribute{Key: key}
-		one.Value.Text = text
-		out.Attributes = append(out.Attributes, one)
+		a := attribute{Key: key}
+		a.Value.Text = text
+		out.Attributes = append(out.Attributes, a)
 	}
 	return out
 }

@@ -22,8 +22,8 @@ func OutsideAddress() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("listing the addresses of this machine: %w", err)
 	}
-	for _, one := range addresses {
-		prefix, err := netip.ParsePrefix(one.String())
+	for _, address := range addresses {
+		prefix, err := netip.ParsePrefix(address.String())
 		if ip := prefix.Addr(); err == nil && ip.IsGlobalUnicast() { // neither loopback nor link-local
 			port, err := freePort(ip.String())
 			if err != nil {

@@ -156,12 +156,12 @@ func (a *Annotated) Usage(namespace string) (out []metricsv1beta1.PodMetrics) {
 			a.served[p.UID] = map[time.Time]bool{}
 		}
 		a.served[p.UID][at] = true
-		one := metricsv1beta1.PodMetrics{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, Timestamp: metav1.NewTime(at), Window: metav1.Duration{Duration: readEvery}}
+		usage := metricsv1beta1.PodMetrics{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, Timestamp: metav1.NewTime(at), Window: metav1.Duration{Duration: readEvery}}
 		for _, c := range p.Spec.Containers {
-			one.Containers = append(one.Containers, metricsv1beta1.ContainerMetrics{Name: c.Name, Usage: corev1.ResourceList{
+			usage.Containers = append(usage.Containers, metricsv1beta1.ContainerMetrics{Name: c.Name, Usage: corev1.ResourceList{
 				"cpu": amountOf(p, c.Name+".usage/cpu-low", "10m"), "memory": amountOf(p, c.Name+".usage/memory-low", "32Mi")}})
 		}
-		out = append(out, one)
+		out = append(out, usage)
 	}
 	return out
 }

@@ -58,8 +58,8 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 	exact, err := store.Read(0, nil)
 	require.NoError(t, err)
 	require.Len(t, exact, steps+1)
-	for i, one := range exact {
-		require.Equal(t, source.Point{At: now.Add(time.Duration(i-steps) * 5 * time.Minute).UnixNano(), Amount: int64(i << 20)}, one)
+	for i, point := range exact {
+		require.Equal(t, source.Point{At: now.Add(time.Duration(i-steps) * 5 * time.Minute).UnixNano(), Amount: int64(i << 20)}, point)
 	}
 
 	store, err = read(p.Address, "--history-resolution=15m")
@@ -67,8 +67,8 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 	points, err := store.Read(0, nil)
 	require.NoError(t, err)
 	require.Greater(t, len(points), 72*4-3)
-	for _, one := range points {
-		require.InDelta(t, 250, one.Amount, 130, "75 CPU-seconds in 5 minutes, also across the reset")
+	for _, point := range points {
+		require.InDelta(t, 250, point.Amount, 130, "75 CPU-seconds in 5 minutes, also across the reset")
 	}
 
 	target, err := url.Parse(p.Address)

@@ -53,8 +53,8 @@ func everything(pods []history.Pod) map[model.PodID]any {
 		samples []model.Sample
 	}
 	out := map[model.PodID]any{}
-	for _, one := range pods {
-		out[one.ID] = pod{one.Labels, one.Samples()}
+	for _, p := range pods {
+		out[p.ID] = pod{p.Labels, p.Samples()}
 	}
 	return out
 }
@@ -178,8 +178,8 @@ func TestSeriesThatGoOnBesideEachOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPrometheus(t)
-			for _, one := range row.series {
-				p.write(t, "memory_bytes", one)
+			for _, series := range row.series {
+				p.write(t, "memory_bytes", series)
 			}
 			_, log, _ := logged(t, now, p.args()...)
 			if row.want == "" {

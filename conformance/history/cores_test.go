@@ -41,17 +41,17 @@ func TestCoresAddUpAndCopiesDoNot(t *testing.T) {
 			require.Empty(t, log)
 			require.Len(t, pods, 1)
 			n := 0
-			for _, one := range pods[0].Samples() {
-				if one.Resource == model.CPU {
-					require.InDelta(t, 1500, one.Amount, 2)
+			for _, sample := range pods[0].Samples() {
+				if sample.Resource == model.CPU {
+					require.InDelta(t, 1500, sample.Amount, 2)
 					n++
 				}
 			}
 			require.GreaterOrEqual(t, n, 70)
 			points := contents(t, backtested(t, p, now))[usagefile.Series{Pod: pods[0].ID, Container: "app", Kind: usagefile.CPU}]
 			require.NotEmpty(t, points)
-			for _, one := range points {
-				require.InDelta(t, 1500, one.Amount, 2)
+			for _, point := range points {
+				require.InDelta(t, 1500, point.Amount, 2)
 			}
 		})
 	}

@@ -48,13 +48,13 @@ func startWebhook(t *testing.T, ns string, flags ...string) {
 	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
 	require.NoError(t, err)
 	args = append(append([]string{"admission-controller", "--kubeconfig=" + kubeconfig}, args...), flags...)
-	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
+	c, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, one.Stop())
+		require.NoError(t, c.Stop())
 		unregister(t)
 	})
-	require.NoError(t, one.WaitReady(t.Context()))
+	require.NoError(t, c.WaitReady(t.Context()))
 	hang.Eventually(t, "the webhook to be asked", func(ctx context.Context) (bool, error) {
 		// No schema rule covers this.
 		err := cluster.Create(ctx, object(ns, "probe", "resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {cpu: 0.1m}}]}"), client.DryRunAll)

@@ -42,13 +42,13 @@ func registering(t *testing.T, flags ...string) *harness.Log {
 	require.NoError(t, err)
 	args = append(append([]string{"admission-controller", "--kubeconfig=" + kubeconfig, "--webhook-failure-policy-fail"}, args...), flags...)
 	r := &harness.Log{}
-	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, r.Add)
+	c, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, r.Add)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		unregister(t)
-		require.NoError(t, one.Stop())
+		require.NoError(t, c.Stop())
 	})
-	require.NoError(t, one.WaitReady(t.Context()))
+	require.NoError(t, c.WaitReady(t.Context()))
 	refuseAtOnce(t)
 	return r
 }

@@ -232,12 +232,12 @@ func TestOneProcessExplainsAllItsParts(t *testing.T) {
 	bound(t, "it-explain-run", ns, rolesOfExplanations(t)["celvpa-explain"], explain)
 	args, health, err := harness.LocalWebhookArgs("127.0.0.1")
 	require.NoError(t, err)
-	one, err := harness.Start(program, health, filepath.Join(t.TempDir(), "log"), append(args, "run", "--kubeconfig="+kubeconfig, "--explain-address="+address,
+	c, err := harness.Start(program, health, filepath.Join(t.TempDir(), "log"), append(args, "run", "--kubeconfig="+kubeconfig, "--explain-address="+address,
 		"--vpa-object-namespace="+ns, "--recommender-name="+ns, "--recommender-interval=1s", "--register-webhook=false", "--webhook-probe-interval=0",
 		"--admission-controller-status-lease-namespace="+ns, "--status-lease-namespace="+ns), nil)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, one.Stop()) })
-	require.NoError(t, one.WaitReady(t.Context()))
+	t.Cleanup(func() { require.NoError(t, c.Stop()) })
+	require.NoError(t, c.WaitReady(t.Context()))
 	require.NoError(t, cluster.Publish(t.Context(), ns, "celvpa", inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"}))
 	hang.Eventually(t, "the answer of all parts", func(ctx context.Context) (bool, error) {
 		got, err := ask.VPA(ctx, ask.Options{Config: cluster.Config, Namespaces: []string{ns}}, ns, "web")

@@ -36,7 +36,7 @@ func kubeconfigAs(t *testing.T, user string) string {
 func aProcessThatMayReadNothingStopsWhenAskedTo(t *testing.T) {
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
-	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"),
+	c, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"),
 		[]string{"recommender", "--kubeconfig=" + kubeconfigAs(t, "nobody"), "--address=" + address}, func(harness.LogLine) {})
 	require.NoError(t, err)
 	status := func(path string) int {
@@ -49,7 +49,7 @@ func aProcessThatMayReadNothingStopsWhenAskedTo(t *testing.T) {
 	}
 	hang.Eventually(t, "its address", func(context.Context) (bool, error) { return status("/healthz") == http.StatusOK, nil })
 	require.Equal(t, http.StatusInternalServerError, status("/readyz"))
-	require.NoError(t, one.Stop())
+	require.NoError(t, c.Stop())
 }
 
 // neverForbidden requires that the whole log has no forbidden request.
@@ -152,7 +152,7 @@ func TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds(t *testing.T) {
 	a.usesAllItMay(t, map[string]string{
 		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is reported by events",
 	})
-	for _, one := range []*harness.Log{r, other} {
-		neverForbidden(t, one.Lines())
+	for _, log := range []*harness.Log{r, other} {
+		neverForbidden(t, log.Lines())
 	}
 }

@@ -158,8 +158,8 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 		}
 	}
 	want := steadyCPU.String() + " " + steadyMemory.String()
-	for _, one := range seen() {
-		require.Equal(t, want, one, "the recommendation falls back in no turn")
+	for _, target := range seen() {
+		require.Equal(t, want, target, "the recommendation falls back in no turn")
 	}
 }
 

@@ -162,10 +162,10 @@ func TestAKilledCelvpaStopsNoPod(t *testing.T) {
 	require.NoError(t, err)
 	args = append([]string{"admission-controller", "--kubeconfig=" + kubeconfig}, args...)
 	start := func() *harness.Celvpa {
-		one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
+		c, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
 		require.NoError(t, err)
-		require.NoError(t, one.WaitReady(t.Context()))
-		return one
+		require.NoError(t, c.WaitReady(t.Context()))
+		return c
 	}
 	one := start()
 	t.Cleanup(func() { unregister(t) })

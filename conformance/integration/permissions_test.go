@@ -48,9 +48,9 @@ func roleOfTheDocs(t *testing.T, pageName string) *rbacv1.ClusterRole {
 	require.True(t, found)
 	text, _, _ := strings.Cut(rest, "```")
 	joined := &rbacv1.ClusterRole{}
-	for _, one := range strings.Split("apiVersion: rbac.authorization.k8s.io/v1\n"+text, "---\n") {
+	for _, part := range strings.Split("apiVersion: rbac.authorization.k8s.io/v1\n"+text, "---\n") {
 		role := &rbacv1.ClusterRole{} // a Role has the same fields
-		require.NoError(t, yaml.UnmarshalStrict([]byte(one), role))
+		require.NoError(t, yaml.UnmarshalStrict([]byte(part), role))
 		joined.Rules = append(joined.Rules, role.Rules...)
 	}
 	require.Greater(t, len(joined.Rules), 10)
@@ -155,13 +155,13 @@ func (a *account) usesAllItMay(t *testing.T, but map[string]string) {
 // used reports whether one of the requests needs a permission. API servers that do not stream lists
 // need list in addition to watch.
 func used(p permission, asked map[permission]bool) bool {
-	for one := range asked {
-		if p.covers(one) {
+	for request := range asked {
+		if p.covers(request) {
 			return true
 		}
-		if one.verb == "watch" {
-			one.verb = "list"
-			if p.covers(one) {
+		if request.verb == "watch" {
+			request.verb = "list"
+			if p.covers(request) {
 				return true
 			}
 		}

@@ -137,9 +137,9 @@ func manifestsOf(t *testing.T, ns string) string {
 		list.SetGroupVersionKind(gv.WithKind(kind))
 		require.NoError(t, cluster.List(t.Context(), list, client.InNamespace(ns)))
 		for i := range list.Items {
-			one, err := yaml.Marshal(list.Items[i].Object)
+			document, err := yaml.Marshal(list.Items[i].Object)
 			require.NoError(t, err)
-			text = append(append(text, "---\n"...), one...)
+			text = append(append(text, "---\n"...), document...)
 		}
 	}
 	require.NoError(t, os.WriteFile(file, text, 0o600))

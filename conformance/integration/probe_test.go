@@ -37,14 +37,14 @@ func TestAWebhookThatAPIServersDoNotReachIsReported(t *testing.T) {
 	}
 	front.endpoint.Store(&endpoint)
 	log := &harness.Log{}
-	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"),
+	c, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"),
 		append(append([]string{"admission-controller", "--kubeconfig=" + a.kubeconfig(t)}, args...), "--webhook-port="+port, "--webhook-probe-interval=500ms"), log.Add)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		unregister(t)
-		require.NoError(t, one.Stop())
+		require.NoError(t, c.Stop())
 	})
-	require.NoError(t, one.WaitReady(t.Context()))
+	require.NoError(t, c.WaitReady(t.Context()))
 	const missing = "not finding out whether API servers reach the webhook: allow this process to create verticalpodautoscalers.autoscaling.k8s.io in this namespace, for dry runs"
 	hang.Eventually(t, "that the permission is missing", func(context.Context) (bool, error) { return log.Count(missing) == 1, nil })
 

@@ -146,11 +146,11 @@ func TestChangedRulesTakeEffectWithoutARestart(t *testing.T) {
 	dir := ownRules(t)
 	_, address, err := harness.LocalWebhookArgs("127.0.0.1")
 	require.NoError(t, err)
-	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + kubeconfig,
+	c, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + kubeconfig,
 		"--vpa-object-namespace=it-nowhere", "--address=" + address, "--rules-dir=" + dir, "--rules-reload-interval=100ms"}, nil)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, one.Stop()) })
-	require.NoError(t, one.WaitReady(t.Context()))
+	t.Cleanup(func() { require.NoError(t, c.Stop()) })
+	require.NoError(t, c.WaitReady(t.Context()))
 	metric := func(pattern string) string {
 		resp, err := http.Get("http://" + address + "/metrics")
 		require.NoError(t, err)
@@ -187,9 +187,9 @@ func TestEachComponentRunsAloneAndStopsInOrder(t *testing.T) {
 				args = append(leading, "--address="+address, "--leader-elect-resource-name="+lease)
 			}
 			args = append([]string{name, "--kubeconfig=" + kubeconfig, "--vpa-object-namespace=it-nowhere"}, args...)
-			one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
+			c, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
 			require.NoError(t, err)
-			require.NoError(t, one.WaitReady(t.Context()))
+			require.NoError(t, c.WaitReady(t.Context()))
 			key := client.ObjectKey{Namespace: "kube-system", Name: lease}
 			holder := func() string {
 				var l coordinationv1.Lease
@@ -201,7 +201,7 @@ func TestEachComponentRunsAloneAndStopsInOrder(t *testing.T) {
 			if name != "admission-controller" {
 				hang.Eventually(t, "the lead", func(context.Context) (bool, error) { return holder() != "", nil })
 			}
-			require.NoError(t, one.Stop())
+			require.NoError(t, c.Stop())
 			require.Empty(t, holder(), "the lead is given back")
 		})
 	}

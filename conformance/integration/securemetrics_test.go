@@ -61,11 +61,11 @@ func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 		require.NoError(t, err)
 	}
 	log := &harness.Log{}
-	one, err := harness.Start(program, addresses[0], filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + a.kubeconfig(t), "--address=" + addresses[0],
+	c, err := harness.Start(program, addresses[0], filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + a.kubeconfig(t), "--address=" + addresses[0],
 		"--secure-metrics-address=" + addresses[1], "--vpa-object-namespace=" + ns, "--recommender-name=" + ns}, log.Add)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, one.Stop()) })
-	require.NoError(t, one.WaitReady(t.Context()), "probes stay on --address")
+	t.Cleanup(func() { require.NoError(t, c.Stop()) })
+	require.NoError(t, c.WaitReady(t.Context()), "probes stay on --address")
 
 	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: hang.Limit}
 	get := func(url, token string) (int, string) {

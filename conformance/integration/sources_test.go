@@ -50,9 +50,9 @@ func historyOfARealPrometheusIsRecommendedFrom(t *testing.T) {
 	upper := status(t, ns, "web").Recommendation.ContainerRecommendations[0].UpperBound
 	require.Negative(t, upper.Cpu().Cmp(resource.MustParse("100")), "days of history bound it from above: %s", upper.Cpu())
 	r.rests(t, 3)
-	for i, one := range said() {
-		require.Equal(t, i == 0, one == "none", "there is no other recommendation before it")
-		require.True(t, i == 0 || one == target.Cpu().String()+" "+target.Memory().String(), one)
+	for i, line := range said() {
+		require.Equal(t, i == 0, line == "none", "there is no other recommendation before it")
+		require.True(t, i == 0 || line == target.Cpu().String()+" "+target.Memory().String(), line)
 	}
 	require.NotContains(t, versions(t, ns), "VerticalPodAutoscalerCheckpoint web-app")
 }

@@ -68,7 +68,7 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	require.NoError(t, err)
 	var mu sync.Mutex
 	leftOut, unread := map[string]string{}, map[string]string{}
-	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"),
+	c, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"),
 		append([]string{"run", "--kubeconfig=" + kubeconfig, "--register-webhook=false", "--recommender-interval=1s", "--updater-interval=1s",
 			"--use-admission-controller-status=false", "--vpa-object-namespace=" + ns}, args...),
 		func(line harness.LogLine) {
@@ -85,10 +85,10 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	stopped := false
 	t.Cleanup(func() {
 		if !stopped {
-			_ = one.Stop()
+			_ = c.Stop()
 		}
 	})
-	require.NoError(t, one.WaitReady(t.Context()))
+	require.NoError(t, c.WaitReady(t.Context()))
 	recommended(t, ns, "served")
 	hang.Eventually(t, "the updater to log what it leaves out", func(context.Context) (bool, error) {
 		mu.Lock()
@@ -133,7 +133,7 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "OK", text)
 	stopped = true
-	require.NoError(t, one.Stop())
+	require.NoError(t, c.Stop())
 }
 
 // get is the response body of a URL.

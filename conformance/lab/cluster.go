@@ -248,12 +248,12 @@ func (c *cluster) createArgs(virtual bool) ([]string, error) {
 		extra = append(extra, "egress-selector-config-file="+c.egressFile(), "enable-aggregator-routing=true",
 			"kubelet-preferred-address-types=InternalIP")
 	}
-	for _, one := range extra {
-		args = append(args, "--extra-args", "kube-apiserver="+one)
+	for _, arg := range extra {
+		args = append(args, "--extra-args", "kube-apiserver="+arg)
 	}
 	// There is one of each. Where it elects itself, it ends when the API server is away for 10 seconds, and nobody starts it again.
-	for _, one := range []string{"kube-controller-manager", "kube-scheduler"} {
-		args = append(args, "--extra-args", one+"=leader-elect=false")
+	for _, name := range []string{"kube-controller-manager", "kube-scheduler"} {
+		args = append(args, "--extra-args", name+"=leader-elect=false")
 	}
 	return args, nil
 }

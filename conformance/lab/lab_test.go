@@ -42,8 +42,8 @@ func TestALabNeedsNoPrometheusUnlessAskedFor(t *testing.T) {
 			return err.Error()
 		}
 		var out []string
-		for _, one := range list {
-			out = append(out, one.name)
+		for _, part := range list {
+			out = append(out, part.name)
 		}
 		return strings.Join(out, " ")
 	}
@@ -97,8 +97,8 @@ cat >%[5]s <<END
 {clusters: [{name: x, cluster: {server: "%[6]s"}}], contexts: [{name: x, context: {cluster: x}}], current-context: x}
 END
 `, called, filepath.Dir(pid), pid, os.Getpid(), c.kubeconfig(), server.URL)
-	for _, one := range allParts {
-		if err := os.WriteFile(filepath.Join(own, one.name), []byte(script), 0o755); err != nil {
+	for _, part := range allParts {
+		if err := os.WriteFile(filepath.Join(own, part.name), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,8 +113,8 @@ END
 // LAB_PARTS may be unset by then.
 func TestALabIsStoppedByTheProgramsThatStartedIt(t *testing.T) {
 	labDir, own, called := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "called")
-	for _, one := range allParts {
-		if err := os.WriteFile(filepath.Join(own, one.name), []byte("#!/bin/sh\necho \"$@\" >>"+called+"\n"), 0o755); err != nil {
+	for _, part := range allParts {
+		if err := os.WriteFile(filepath.Join(own, part.name), []byte("#!/bin/sh\necho \"$@\" >>"+called+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

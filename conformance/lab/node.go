@@ -78,10 +78,10 @@ func (c *cluster) nodeBase(ctx context.Context) (*vm.Base, error) {
 	}
 	programs := map[string]string{}
 	var names []string
-	for _, one := range allParts {
-		if one.need == node {
-			names = append(names, one.name)
-			programs[one.name] = c.parts.path(one.name)
+	for _, part := range allParts {
+		if part.need == node {
+			names = append(names, part.name)
+			programs[part.name] = c.parts.path(part.name)
 		}
 	}
 	if err := c.parts.ensure(ctx, names...); err != nil {

@@ -84,8 +84,8 @@ func (o *objects) waitForNode(ctx context.Context, name string, limit time.Durat
 			return false, nil
 		}
 		conditions, _, _ := unstructured.NestedSlice(node.Object, "status", "conditions")
-		for _, one := range conditions {
-			condition, ok := one.(map[string]any)
+		for _, c := range conditions {
+			condition, ok := c.(map[string]any)
 			if !ok || condition["type"] != "Ready" {
 				continue
 			}

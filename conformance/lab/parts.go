@@ -116,24 +116,24 @@ func newParts(labDir string) *parts {
 
 // path prefers the user's prebuilt part to ours.
 func (p *parts) path(name string) string {
-	for _, one := range allParts {
-		if one.name != name {
+	for _, part := range allParts {
+		if part.name != name {
 			continue
 		}
-		if own := p.own(one); own != "" {
+		if own := p.own(part); own != "" {
 			return own
 		}
-		return filepath.Join(p.dir, one.name+"-"+one.version)
+		return filepath.Join(p.dir, part.name+"-"+part.version)
 	}
 	return ""
 }
 
 // own returns the user's prebuilt part, named etcd or etcd-v3.7.0, or "".
-func (p *parts) own(one part) string {
+func (p *parts) own(wanted part) string {
 	if p.prebuilt == "" {
 		return ""
 	}
-	for _, name := range []string{one.name, one.name + "-" + one.version} {
+	for _, name := range []string{wanted.name, wanted.name + "-" + wanted.version} {
 		if _, err := os.Stat(filepath.Join(p.prebuilt, name)); err == nil {
 			return filepath.Join(p.prebuilt, name)
 		}
@@ -144,13 +144,13 @@ func (p *parts) own(one part) string {
 // wanted returns the named parts, or by default those that every lab needs.
 func wanted(names []string) ([]part, error) {
 	var out []part
-	for _, one := range allParts {
-		if len(names) == 0 && one.need == always || slices.Contains(names, one.name) {
-			out = append(out, one)
+	for _, part := range allParts {
+		if len(names) == 0 && part.need == always || slices.Contains(names, part.name) {
+			out = append(out, part)
 		}
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(allParts, func(one part) bool { return one.name == name }) {
+		if !slices.ContainsFunc(allParts, func(q part) bool { return q.name == name }) {
 			return nil, fmt.Errorf("no part %q: there are %s", name, strings.Join(partNames(), ", "))
 		}
 	}
@@ -159,8 +159,8 @@ func wanted(names []string) ([]part, error) {
 
 func partNames() []string {
 	var out []string
-	for _, one := range allParts {
-		out = append(out, one.name)
+	for _, part := range allParts {
+		out = append(out, part.name)
 	}
 	return out
 }
@@ -175,12 +175,12 @@ func (p *parts) missing(names ...string) ([]part, error) {
 		if info, err := os.Stat(p.prebuilt); err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("LAB_PARTS=%s is not a folder that can be read", p.prebuilt)
 		}
-		if !slices.ContainsFunc(allParts, func(one part) bool { return p.own(one) != "" }) {
+		if !slices.ContainsFunc(allParts, func(q part) bool { return p.own(q) != "" }) {
 			return nil, fmt.Errorf("LAB_PARTS=%s holds none of the lab's programs: etcd, kube-apiserver, …", p.prebuilt)
 		}
 	}
-	return slices.DeleteFunc(needed, func(one part) bool {
-		_, err := os.Stat(p.path(one.name))
+	return slices.DeleteFunc(needed, func(q part) bool {
+		_, err := os.Stat(p.path(q.name))
 		return err == nil
 	}), nil
 }
@@ -211,11 +211,11 @@ func (p *parts) ensure(ctx context.Context, names ...string) error {
 	for len(missing) > 0 {
 		from := missing[0].from
 		var list, others []part
-		for _, one := range missing {
-			if one.from == from {
-				list = append(list, one)
+		for _, part := range missing {
+			if part.from == from {
+				list = append(list, part)
 			} else {
-				others = append(others, one)
+				others = append(others, part)
 			}
 		}
 		if err := p.build(ctx, from, list); err != nil {
@@ -239,11 +239,11 @@ func (p *parts) build(ctx context.Context, from *build, list []part) error {
 	defer os.RemoveAll(work)
 	args := []string{"build", "-tags", from.tags, "-ldflags", from.ldflags, "-o", work + "/"}
 	var names []string
-	for _, one := range list {
-		if !slices.Contains(args, one.pkg) {
-			args = append(args, one.pkg)
+	for _, part := range list {
+		if !slices.Contains(args, part.pkg) {
+			args = append(args, part.pkg)
 		}
-		names = append(names, one.name+" "+one.version)
+		names = append(names, part.name+" "+part.version)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(dir, from.folder)
@@ -261,8 +261,8 @@ func (p *parts) build(ctx context.Context, from *build, list []part) error {
 	if err != nil {
 		return fmt.Errorf("building %s: %w\n%s", strings.Join(names, ", "), err, strings.TrimSpace(output.String()))
 	}
-	for _, one := range list {
-		if err := p.install(one, filepath.Join(work, one.program())); err != nil {
+	for _, part := range list {
+		if err := p.install(part, filepath.Join(work, part.program())); err != nil {
 			return err
 		}
 	}
@@ -270,9 +270,9 @@ func (p *parts) build(ctx context.Context, from *build, list []part) error {
 }
 
 // install moves what was built for a part to its place. Programs that are one are linked to it.
-func (p *parts) install(one part, built string) error {
-	to := filepath.Join(p.dir, one.name+"-"+one.version)
-	if one.pkg != together {
+func (p *parts) install(wanted part, built string) error {
+	to := filepath.Join(p.dir, wanted.name+"-"+wanted.version)
+	if wanted.pkg != together {
 		return os.Rename(built, to)
 	}
 	program := filepath.Base(built) + "-" + kubernetesVersion

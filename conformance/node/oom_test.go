@@ -41,7 +41,7 @@ func killedForMemory(t *testing.T, pod *corev1.Pod) {
 // properly applied", "outcomes for different parameter combinations", "fallback to global configuration").
 func TestAnOOMKillRaisesMemory(t *testing.T) {
 	t.Parallel()
-	for _, one := range []struct {
+	for _, tt := range []struct {
 		name, policy string
 		memory       int64 // of the sample that stands for the kill, MiB
 	}{
@@ -49,17 +49,17 @@ func TestAnOOMKillRaisesMemory(t *testing.T) {
 		{"at-least", "oomMinBumpUp: 64Mi", 64 + 64},
 		{"ratio", "oomBumpUpRatio: 3", 3 * 64},
 	} {
-		t.Run(one.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ns := namespace(t, "oom-"+one.name)
+			ns := namespace(t, "oom-"+tt.name)
 			pod := &deploy(t, ns, "web", 1, small)[0]
-			watch(t, ns, "web", "{updatePolicy: {updateMode: InPlaceOrRecreate, minReplicas: 1}, resourcePolicy: {containerPolicies: [{containerName: app, controlledResources: [memory], "+one.policy+"}]}}")
+			watch(t, ns, "web", "{updatePolicy: {updateMode: InPlaceOrRecreate, minReplicas: 1}, resourcePolicy: {containerPolicies: [{containerName: app, controlledResources: [memory], "+tt.policy+"}]}}")
 			recommended(t, ns, "web", func(_, bytes int64) bool { return bytes < 64<<20 })
 			killedForMemory(t, pod)
 			var target int64
 			recommended(t, ns, "web", func(_, bytes int64) bool {
 				target = bytes
-				least := one.memory << 20 * 115 / 100 // with the safety margin
+				least := tt.memory << 20 * 115 / 100 // with the safety margin
 				return bytes >= least && bytes <= least*110/100
 			})
 			kernelHas(t, pod, "app", 200, target)

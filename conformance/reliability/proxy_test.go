@@ -99,8 +99,8 @@ func TestAnAPIServerThatEndsInEachWrite(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "rel-each-write", newProxy(t))
 	writes := map[string]faults.Match{"events": faults.On("events", "create"), "pods": faults.On("pods", "patch")}
-	for _, one := range []string{"verticalpodautoscalers/status", "verticalpodautoscalercheckpoints", "pods/eviction", "pods/resize"} {
-		writes[one] = faults.On(one, "create", "update", "patch")
+	for _, name := range []string{"verticalpodautoscalers/status", "verticalpodautoscalercheckpoints", "pods/eviction", "pods/resize"} {
+		writes[name] = faults.On(name, "create", "update", "patch")
 	}
 	ended := make(chan string, len(writes))
 	var mutex sync.Mutex
@@ -108,10 +108,10 @@ func TestAnAPIServerThatEndsInEachWrite(t *testing.T) {
 	defer s.proxy.Inject(faults.Fault{Share: 1, Effects: []faults.Effect{faults.Lose()}, On: func(r faults.Request) bool {
 		mutex.Lock()
 		defer mutex.Unlock()
-		for one, is := range left {
+		for name, is := range left {
 			if is(r) {
-				delete(left, one)
-				ended <- one
+				delete(left, name)
+				ended <- name
 				return true
 			}
 		}

@@ -68,8 +68,8 @@ func (c *churn) fill(ctx context.Context) error {
 // run changes something about once a second with 50 workloads, until the context ends.
 func (c *churn) run(ctx context.Context) error {
 	all := 0
-	for _, one := range changes {
-		all += one.weight
+	for _, change := range changes {
+		all += change.weight
 	}
 	every := min(5*time.Second, 50*time.Second/time.Duration(len(c.slots)))
 	for pause(ctx, every) {
@@ -78,14 +78,14 @@ func (c *churn) run(ctx context.Context) error {
 		}
 		drawn := c.random.IntN(all)
 		slot := c.random.IntN(len(c.slots))
-		for _, one := range changes {
-			if drawn -= one.weight; drawn >= 0 {
+		for _, change := range changes {
+			if drawn -= change.weight; drawn >= 0 {
 				continue
 			}
-			if err := one.do(c, ctx, slot); err != nil && ctx.Err() == nil {
-				return fmt.Errorf("%s (%s/%s): %w", one.name, c.slots[slot].namespace, c.slots[slot].name, err)
+			if err := change.do(c, ctx, slot); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("%s (%s/%s): %w", change.name, c.slots[slot].namespace, c.slots[slot].name, err)
 			}
-			c.done[one.name]++
+			c.done[change.name]++
 			break
 		}
 	}

@@ -103,19 +103,19 @@ func (e *errorLog) heard(c *component, line harness.LogLine) {
 func (e *errorLog) result() (unexplained []finding, explained int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, one := range e.list {
-		if e.explain(one) {
+	for _, item := range e.list {
+		if e.explain(item) {
 			explained++
 		} else {
-			unexplained = add(unexplained, one)
+			unexplained = add(unexplained, item)
 		}
 	}
 	return unexplained, explained
 }
 
-func (e *errorLog) explain(one logged) bool {
+func (e *errorLog) explain(line logged) bool {
 	return slices.ContainsFunc(explanations, func(x explanation) bool {
-		return e.faults.during(x.by, one.component, one.at, retries) && x.matches(one.message, one.text)
+		return e.faults.during(x.by, line.component, line.at, retries) && x.matches(line.message, line.text)
 	})
 }
 
@@ -123,14 +123,14 @@ func (e *errorLog) explain(one logged) bool {
 var changing = regexp.MustCompile(`"[^"]*"|[a-z0-9-]*\d[a-z0-9.:-]*`)
 
 // add counts an error with those that differ in names only.
-func add(list []finding, one logged) []finding {
+func add(list []finding, line logged) []finding {
 	same := func(f finding) bool {
-		return f.component == one.component && f.message == one.message &&
-			changing.ReplaceAllString(f.err, "…") == changing.ReplaceAllString(one.text, "…")
+		return f.component == line.component && f.message == line.message &&
+			changing.ReplaceAllString(f.err, "…") == changing.ReplaceAllString(line.text, "…")
 	}
 	if i := slices.IndexFunc(list, same); i >= 0 {
 		list[i].count++
 		return list
 	}
-	return append(list, finding{one.component, one.message, one.text, 1, one.at.Format(time.TimeOnly)})
+	return append(list, finding{line.component, line.message, line.text, 1, line.at.Format(time.TimeOnly)})
 }

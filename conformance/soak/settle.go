@@ -94,8 +94,8 @@ func (s *soak) lacks(ctx context.Context, w *workload) string {
 
 func conditions(v *vpav1.VerticalPodAutoscaler) map[vpav1.VerticalPodAutoscalerConditionType]vpav1.VerticalPodAutoscalerCondition {
 	out := map[vpav1.VerticalPodAutoscalerConditionType]vpav1.VerticalPodAutoscalerCondition{}
-	for _, one := range v.Status.Conditions {
-		out[one.Type] = one
+	for _, condition := range v.Status.Conditions {
+		out[condition.Type] = condition
 	}
 	return out
 }

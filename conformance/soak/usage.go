@@ -34,12 +34,12 @@ func (u *usage) of(namespace string) (out []metricsv1beta1.PodMetrics) {
 		if pod.Status.Phase != corev1.PodRunning || pod.CreationTimestamp.After(now) {
 			continue
 		}
-		one := metricsv1beta1.PodMetrics{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: pod.Labels},
+		podUsage := metricsv1beta1.PodMetrics{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: pod.Labels},
 			Timestamp: metav1.NewTime(now), Window: metav1.Duration{Duration: 15 * time.Second}}
 		for _, c := range pod.Spec.Containers {
-			one.Containers = append(one.Containers, metricsv1beta1.ContainerMetrics{Name: c.Name, Usage: u.used(pod, c.Name, now)})
+			podUsage.Containers = append(podUsage.Containers, metricsv1beta1.ContainerMetrics{Name: c.Name, Usage: u.used(pod, c.Name, now)})
 		}
-		out = append(out, one)
+		out = append(out, podUsage)
 	}
 	return out
 }

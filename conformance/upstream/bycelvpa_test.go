@@ -228,13 +228,13 @@ func (c *byCelvpa) look() map[string]*known {
 	for id, v := range c.objects {
 		view := c.cluster.Workload(id).View(c.settings)
 		k := &known{Pods: view.Pods, Containers: map[string]*usage{}}
-		for _, one := range view.Containers {
-			x := &usage{First: one.FirstSample, Last: one.LastSample, Samples: one.Samples}
+		for _, c := range view.Containers {
+			x := &usage{First: c.FirstSample, Last: c.LastSample, Samples: c.Samples}
 			for _, p := range percentiles {
-				x.CPU = append(x.CPU, one.CPU.Percentile(p))
-				x.Memory = append(x.Memory, one.Memory.Percentile(p))
+				x.CPU = append(x.CPU, c.CPU.Percentile(p))
+				x.Memory = append(x.Memory, c.Memory.Percentile(p))
 			}
-			k.Containers[one.Container] = x
+			k.Containers[c.Container] = x
 		}
 		result := recommender.Recommend(c.plan, v, view, false)
 		if len(result.Failed) > 0 {

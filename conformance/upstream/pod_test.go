@@ -88,8 +88,8 @@ const inStatus = "vpa.status.recommendation"
 func isNamed(c testCase) bool {
 	list, _ := get(c.Object, "pod.spec.containers").([]any)
 	var names []string
-	for _, one := range list {
-		name, _ := get(one, "name").(string)
+	for _, container := range list {
+		name, _ := get(container, "name").(string)
 		if name == "" || slices.Contains(names, name) {
 			return false
 		}

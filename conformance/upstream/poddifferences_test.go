@@ -66,8 +66,8 @@ status: {recommendation: {containerRecommendations: [{containerName: a, target: 
 		even: func(r *podResult, input map[string]any) bool {
 			changed := false
 			list, _ := get(input, "vpa.status.recommendation.containerRecommendations").([]any)
-			for _, one := range list {
-				if recommendation, ok := one.(map[string]any); ok && r.dropUncontrolled(recommendation) {
+			for _, entry := range list {
+				if recommendation, ok := entry.(map[string]any); ok && r.dropUncontrolled(recommendation) {
 					changed = true
 				}
 			}

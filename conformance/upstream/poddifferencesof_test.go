@@ -37,8 +37,8 @@ func (r *podResult) raiseMaximums(input map[string]any) (raised bool) {
 		}
 	}
 	policies, _ := get(input, "vpa.spec.resourcePolicy.containerPolicies").([]any)
-	for _, one := range policies {
-		policy, _ := one.(map[string]any)
+	for _, p := range policies {
+		policy, _ := p.(map[string]any)
 		if most, ok := quantityAt(policy, "maxAllowed.cpu"); ok && most.Cmp(least) < 0 {
 			put(policy, placeOf("maxAllowed.cpu"), least.String())
 			raised = true
@@ -277,8 +277,8 @@ func (r *podResult) refusedBefore() bool {
 // itemsOf are the items of one type in the case's LimitRanges.
 func itemsOf(list []any, kind string) []map[string]any {
 	var out []map[string]any
-	for _, one := range list {
-		items, _ := get(one, "spec.limits").([]any)
+	for _, limitRange := range list {
+		items, _ := get(limitRange, "spec.limits").([]any)
 		for _, item := range items {
 			if m, ok := item.(map[string]any); ok && m["type"] == kind {
 				out = append(out, m)

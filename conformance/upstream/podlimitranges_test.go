@@ -28,8 +28,8 @@ func (r *podResult) recommendedTogether(name corev1.ResourceName) (sum resource.
 
 // ofPods reports whether an item of a LimitRange for pods has a property.
 func (r *podResult) ofPods(has func(corev1.LimitRangeItem) bool) bool {
-	return slices.ContainsFunc(r.In.LimitRanges, func(one corev1.LimitRange) bool {
-		return slices.ContainsFunc(one.Spec.Limits, func(item corev1.LimitRangeItem) bool { return item.Type == corev1.LimitTypePod && has(item) })
+	return slices.ContainsFunc(r.In.LimitRanges, func(limitRange corev1.LimitRange) bool {
+		return slices.ContainsFunc(limitRange.Spec.Limits, func(item corev1.LimitRangeItem) bool { return item.Type == corev1.LimitTypePod && has(item) })
 	})
 }
 

@@ -106,8 +106,8 @@ func replayNow(s story, other func(story, time.Time) recommending) replayed {
 		case doCompare:
 			compareKnown(upstream, celvpa, out.Counts, found)
 		default:
-			for _, one := range both {
-				do(one, h)
+			for _, side := range both {
+				do(side, h)
 			}
 		}
 		if len(out.Mismatches) > 0 {

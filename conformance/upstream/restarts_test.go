@@ -55,10 +55,10 @@ func TestCheckpointsAtTheEdge(t *testing.T) {
 				"cpuHistogram": ` + histogram + `, "memoryHistogram": ` + histogram + `}`
 			from := map[checkpointID][]byte{{Namespace: "ns", VPA: "v", Container: "app"}: []byte(text)}
 			upstream, celvpa := newByUpstream(story{}, begin), newByCelvpa(story{}, begin)
-			for _, one := range []recommending{upstream, celvpa} {
-				one.setVPA(happens{Do: doVPA, Name: "v", Selector: "app=a"})
-				one.restart(from)
-				one.setPod(happens{Do: doPod, Name: "p", Labels: map[string]string{"app": "a"}, Containers: []string{"app"}})
+			for _, r := range []recommending{upstream, celvpa} {
+				r.setVPA(happens{Do: doVPA, Name: "v", Selector: "app=a"})
+				r.restart(from)
+				r.setPod(happens{Do: doPod, Name: "p", Labels: map[string]string{"app": "a"}, Containers: []string{"app"}})
 			}
 			for _, sample := range []happens{{}, {Do: doCPU, Name: "p", Container: "app", Amount: 100}, {Do: doMemory, Name: "p", Container: "app", Amount: 1e9}} {
 				if sample.Do != "" {

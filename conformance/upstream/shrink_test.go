@@ -133,11 +133,11 @@ func (m mismatches) report(t *testing.T, explain func(first testCase, signature 
 	sorted := slices.SortedFunc(maps.Values(m), func(a, b *kindOfMismatch) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.signature, b.signature))
 	})
-	for i, one := range sorted {
+	for i, difference := range sorted {
 		if i < reported {
-			t.Errorf("%d times, first with seed %d: %s", one.count, one.seed, explain(one.first, one.signature))
+			t.Errorf("%d times, first with seed %d: %s", difference.count, difference.seed, explain(difference.first, difference.signature))
 		} else {
-			t.Errorf("%d times: %s", one.count, one.signature)
+			t.Errorf("%d times: %s", difference.count, difference.signature)
 		}
 	}
 }

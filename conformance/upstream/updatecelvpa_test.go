@@ -178,33 +178,33 @@ func updateByCelvpa(in updateInput, g gates, leave map[string]bool) (out updateA
 			request.NoAdmission = "the lease is old"
 		}
 		owner, _ := target.DirectOwner(pod)
-		one, failed := step.Candidate(request, groups[owner], nil)
+		candidate, failed := step.Candidate(request, groups[owner], nil)
 		for _, e := range failed {
 			err = errors.Join(err, e)
 		}
-		pods = append(pods, one)
+		pods = append(pods, candidate)
 	}
 	podupdate.Sort(pods)
-	for _, one := range pods {
-		name := one.Request.Pod.Name
+	for _, pod := range pods {
+		name := pod.Request.Pod.Name
 		if leave[name] {
 			continue
 		}
-		step.Decide(one)
-		rule := one.Verdict.Rule
+		step.Decide(pod)
+		rule := pod.Verdict.Rule
 		row := rowOf(rule)
-		s := standing{Outside: one.Priority.OutsideRecommendedRange, ScaleUp: one.Priority.ScaleUp, Diff: one.Priority.ResourceDiff, Rule: rule,
+		s := standing{Outside: pod.Priority.OutsideRecommendedRange, ScaleUp: pod.Priority.ScaleUp, Diff: pod.Priority.ResourceDiff, Rule: rule,
 			Unranked: slices.Contains(notJudged, row), Eligible: !slices.Contains(notEligible, row) && !slices.Contains(notJudged, row)}
 		if s.Eligible {
 			out.Order = append(out.Order, name)
 		}
-		err = errors.Join(err, asError(one.Verdict))
-		step.Take(one)
-		if one.Attempt.Refused != "" {
-			s.Rule += ", " + one.Verdict.Rule
-			err = errors.Join(err, asError(one.Verdict))
+		err = errors.Join(err, asError(pod.Verdict))
+		step.Take(pod)
+		if pod.Attempt.Refused != "" {
+			s.Rule += ", " + pod.Verdict.Rule
+			err = errors.Join(err, asError(pod.Verdict))
 		}
-		if one.Verdict.Do == facts.DoRememberInfeasible {
+		if pod.Verdict.Do == facts.DoRememberInfeasible {
 			out.Done = append(out.Done, doneRemember+name)
 		}
 		out.Pods[name] = s
@@ -229,14 +229,14 @@ type carriesOut struct {
 }
 
 // Evict implements podupdate.Actuator.
-func (c carriesOut) Evict(one *podupdate.Candidate) podupdate.Answer {
-	c.out.Done = append(c.out.Done, doneEvict+one.Request.Pod.Name)
+func (c carriesOut) Evict(candidate *podupdate.Candidate) podupdate.Answer {
+	c.out.Done = append(c.out.Done, doneEvict+candidate.Request.Pod.Name)
 	return podupdate.Answer{}
 }
 
 // Resize implements podupdate.Actuator.
-func (c carriesOut) Resize(one *podupdate.Candidate, change facts.PodChange) podupdate.Answer {
-	pod := one.Request.Pod
+func (c carriesOut) Resize(candidate *podupdate.Candidate, change facts.PodChange) podupdate.Answer {
+	pod := candidate.Request.Pod
 	if refusal := c.in.Refusals[pod.Name]; refusal != "" {
 		c.out.Done = append(c.out.Done, doneTry+pod.Name)
 		return podupdate.Answer{Outcome: podupdate.Declined, Refused: facts.Refusal(refusal), Message: refusalOf(refusal).Error()}

@@ -12,9 +12,9 @@ import (
 func (r Random) limitRanges(pod *corev1.Pod) (out []corev1.LimitRange) {
 	filled := pod.DeepCopy()
 	add := func(items ...corev1.LimitRangeItem) {
-		one := corev1.LimitRange{ObjectMeta: meta(numbered("l", len(out))), Spec: corev1.LimitRangeSpec{Limits: items}}
-		out = append(out, one)
-		stored := one.DeepCopy()
+		limitRange := corev1.LimitRange{ObjectMeta: meta(numbered("l", len(out))), Spec: corev1.LimitRangeSpec{Limits: items}}
+		out = append(out, limitRange)
+		stored := limitRange.DeepCopy()
 		poddefaults.LimitRange(stored)
 		poddefaults.BeforeWebhooks(filled, []corev1.LimitRange{*stored})
 	}
@@ -52,9 +52,9 @@ type extremes struct {
 
 func extremesOf(name corev1.ResourceName, pods ...corev1.ResourceRequirements) extremes {
 	out := extremes{requested: true, limits: true, ratio: 1}
-	for i, one := range pods {
-		request, requested := one.Requests[name]
-		limit, limited := one.Limits[name]
+	for i, pod := range pods {
+		request, requested := pod.Requests[name]
+		limit, limited := pod.Limits[name]
 		out.requested, out.limits = out.requested && requested, out.limits && limited
 		for _, q := range []resource.Quantity{request, limit} {
 			if q.Cmp(out.most) > 0 {

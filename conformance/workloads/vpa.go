@@ -129,14 +129,14 @@ func (r Random) recommendation(pod *corev1.Pod) *vpav1.RecommendedPodResources {
 	far := OneOf(r, 0.02, 0.1, 0.5, 1, 1, 1.5, 4, 20)
 	sum := corev1.ResourceList{}
 	add := func(name string, near corev1.ResourceList) {
-		one := vpav1.RecommendedContainerResources{ContainerName: name}
-		one.Target, one.LowerBound, one.UpperBound = r.target(near, far)
-		for name, q := range one.Target {
+		recommended := vpav1.RecommendedContainerResources{ContainerName: name}
+		recommended.Target, recommended.LowerBound, recommended.UpperBound = r.target(near, far)
+		for name, q := range recommended.Target {
 			total := sum[name]
 			total.Add(q)
 			sum[name] = total
 		}
-		out.ContainerRecommendations = append(out.ContainerRecommendations, one)
+		out.ContainerRecommendations = append(out.ContainerRecommendations, recommended)
 	}
 	filled := requestsFilledIn(pod)
 	for i := range filled.Spec.Containers {

@@ -85,14 +85,14 @@ func ChangesOf(container, field string, before, after corev1.ResourceList) (out 
 		if had == has && from.Cmp(to) == 0 {
 			continue
 		}
-		one := Change{Container: container, Field: field + "." + string(name), To: Unset}
+		change := Change{Container: container, Field: field + "." + string(name), To: Unset}
 		if had {
-			one.From = from.String()
+			change.From = from.String()
 		}
 		if has {
-			one.To = to.String()
+			change.To = to.String()
 		}
-		out = append(out, one)
+		out = append(out, change)
 	}
 	return out
 }

@@ -270,9 +270,9 @@ func (c *ResourceChange) withhold(name corev1.ResourceName, why string) {
 }
 
 func kept[T any](list []T, keep func(T) bool) (out []T) {
-	for _, one := range list {
-		if keep(one) {
-			out = append(out, one)
+	for _, item := range list {
+		if keep(item) {
+			out = append(out, item)
 		}
 	}
 	return out

@@ -31,14 +31,14 @@ func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 	}
 	slices.SortFunc(sorted, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
 	out := &LimitRanges{record: limitRangesSchema.New()}
-	for _, one := range sorted {
-		for i := range one.Spec.Limits {
-			item := &one.Spec.Limits[i]
+	for _, limitRange := range sorted {
+		for i := range limitRange.Spec.Limits {
+			item := &limitRange.Spec.Limits[i]
 			switch item.Type {
 			case corev1.LimitTypeContainer:
 				out.items = append(out.items, *item)
-				if !slices.Contains(out.ofContainers, one.Name) {
-					out.ofContainers = append(out.ofContainers, one.Name)
+				if !slices.Contains(out.ofContainers, limitRange.Name) {
+					out.ofContainers = append(out.ofContainers, limitRange.Name)
 				}
 				out.add("container", item)
 			case corev1.LimitTypePod:

@@ -211,11 +211,11 @@ func Alterations(pod *corev1.Pod, change PodChange) (out []Alteration) {
 			if !altersOne(now, written, to.Resource) {
 				continue
 			}
-			one := Alteration{Container: container, Field: kind + "." + string(to.Resource), To: to.String()}
+			alteration := Alteration{Container: container, Field: kind + "." + string(to.Resource), To: to.String()}
 			if from, ok := now[to.Resource]; ok {
-				one.From = from.String()
+				alteration.From = from.String()
 			}
-			out = append(out, one)
+			out = append(out, alteration)
 		}
 	}
 	for i := range change.Containers {

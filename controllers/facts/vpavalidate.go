@@ -128,9 +128,9 @@ func hpasByName(list []*autoscalingv2.HorizontalPodAutoscaler, of func(string) p
 		whole, byContainer := scalerOf(list[begin:end])
 		out = append(out, hpaSchema.Of(whole))
 		for _, container := range slices.Sorted(maps.Keys(byContainer)) {
-			one := byContainer[container]
-			one.of = of(container)
-			out = append(out, hpaSchema.Of(*one))
+			policy := byContainer[container]
+			policy.of = of(container)
+			out = append(out, hpaSchema.Of(*policy))
 		}
 		begin = end
 	}
@@ -187,12 +187,12 @@ func scalerOf(all []*autoscalingv2.HorizontalPodAutoscaler) (whole scaler, byCon
 			case m.Resource != nil:
 				whole.add(m.Resource.Name, m.Resource.Target)
 			case m.ContainerResource != nil:
-				one := byContainer[m.ContainerResource.Container]
-				if one == nil {
-					one = &scaler{name: whole.name, kind: whole.kind}
-					byContainer[m.ContainerResource.Container] = one
+				policy := byContainer[m.ContainerResource.Container]
+				if policy == nil {
+					policy = &scaler{name: whole.name, kind: whole.kind}
+					byContainer[m.ContainerResource.Container] = policy
 				}
-				one.add(m.ContainerResource.Name, m.ContainerResource.Target)
+				policy.add(m.ContainerResource.Name, m.ContainerResource.Target)
 			}
 		}
 	}

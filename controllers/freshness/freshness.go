@@ -55,14 +55,14 @@ func (w *Watches) Behind(resources ...string) string {
 	defer w.mu.Unlock()
 	now := w.Clock.Now()
 	for _, resource := range resources {
-		one := w.of[resource]
+		known := w.of[resource]
 		switch {
-		case one == nil:
-		case one.open == 0 && now.Sub(one.closed) > grace:
-			return fmt.Sprintf("%s have not been watched for %s", resource, now.Sub(one.closed).Round(time.Second))
-		case one.open > 0 && one.gap > grace && now.Sub(one.opened) < settling(one.gap):
+		case known == nil:
+		case known.open == 0 && now.Sub(known.closed) > grace:
+			return fmt.Sprintf("%s have not been watched for %s", resource, now.Sub(known.closed).Round(time.Second))
+		case known.open > 0 && known.gap > grace && now.Sub(known.opened) < settling(known.gap):
 			return fmt.Sprintf("%s were not watched for %s until %s ago, and other components may still miss what changed", resource,
-				one.gap.Round(time.Second), now.Sub(one.opened).Round(time.Second))
+				known.gap.Round(time.Second), now.Sub(known.opened).Round(time.Second))
 		}
 	}
 	return ""
@@ -75,24 +75,24 @@ func (w *Watches) opens(resource string) {
 	if w.of == nil {
 		w.of = map[string]*watched{}
 	}
-	one := w.of[resource]
-	if one == nil {
-		one = &watched{}
-		w.of[resource] = one
-	} else if one.open == 0 {
-		one.opened = w.Clock.Now()
-		one.gap = one.opened.Sub(one.closed)
+	known := w.of[resource]
+	if known == nil {
+		known = &watched{}
+		w.of[resource] = known
+	} else if known.open == 0 {
+		known.opened = w.Clock.Now()
+		known.gap = known.opened.Sub(known.closed)
 	}
-	one.open++
+	known.open++
 }
 
 // closes counts a watch that was up to date and has ended.
 func (w *Watches) closes(resource string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	one := w.of[resource]
-	if one.open--; one.open == 0 {
-		one.closed = w.Clock.Now()
+	known := w.of[resource]
+	if known.open--; known.open == 0 {
+		known.closed = w.Clock.Now()
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *server) get(authorization, path string) (int, string) {
 
 func TestWhoMayReadMetrics(t *testing.T) {
 	s := newServer()
-	for _, one := range []struct {
+	for _, tt := range []struct {
 		name, authorization, path string
 		code                      int
 		body                      string
@@ -96,9 +96,9 @@ func TestWhoMayReadMetrics(t *testing.T) {
 		{"a reader", "Bearer reader", "/metrics", 200, "metrics"},
 		{"a reader of something else", "bearer reader", "/debug/pprof/heap", 403, "reader may not get /debug/pprof/heap: grant it by a ClusterRole with nonResourceURLs\n"},
 	} {
-		code, body := s.get(one.authorization, one.path)
-		require.Equal(t, one.code, code, one.name)
-		require.Equal(t, one.body, body, one.name)
+		code, body := s.get(tt.authorization, tt.path)
+		require.Equal(t, tt.code, code, tt.name)
+		require.Equal(t, tt.body, body, tt.name)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestAccessToAResourceForTokensOfAnAudience(t *testing.T) {
 		w.WriteHeader(code)
 		fmt.Fprintf(w, "{%s}", reason)
 	}
-	for _, one := range []struct {
+	for _, tt := range []struct {
 		name, token, of string
 		code            int
 		body            string
@@ -200,9 +200,9 @@ func TestAccessToAResourceForTokensOfAnAudience(t *testing.T) {
 		{"a reader", "reader", "soup", 200, "metrics"},
 		{"a reader of something else", "reader", "cake", 403, "{reader may not get recipes/secret.cook.example cake in namespace kitchen: ask the cook}"},
 	} {
-		code, body := s.get("Bearer "+one.token, "/recipe?of="+one.of)
-		require.Equal(t, one.code, code, one.name)
-		require.Equal(t, one.body, body, one.name)
+		code, body := s.get("Bearer "+tt.token, "/recipe?of="+tt.of)
+		require.Equal(t, tt.code, code, tt.name)
+		require.Equal(t, tt.body, body, tt.name)
 	}
 
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/recipe?of=soup", nil)

@@ -113,7 +113,7 @@ func all() Sources {
 func TestWhatIsRefused(t *testing.T) {
 	w := newWorld(all())
 	hint := "send %s, such as that of `kubectl create token celvpa-explain --audience=explain.celvpa.dev` in celvpa's namespace"
-	for _, one := range []struct {
+	for _, tt := range []struct {
 		name, method, path, token string
 		code                      int
 		says                      string
@@ -130,9 +130,9 @@ func TestWhatIsRefused(t *testing.T) {
 		{"another path", "GET", "/explain/v1/namespaces/shop/verticalpodautoscalers", "reader", 404,
 			"nothing is served here; get /explain/v1/namespaces/NAMESPACE/verticalpodautoscalers/NAME"},
 	} {
-		before := counted(one.code)
-		refused(t, w.get(one.method, one.path, one.token), one.code, one.says)
-		require.Equal(t, before+1, counted(one.code), one.name)
+		before := counted(tt.code)
+		refused(t, w.get(tt.method, tt.path, tt.token), tt.code, tt.says)
+		require.Equal(t, before+1, counted(tt.code), tt.name)
 	}
 }
 

@@ -74,8 +74,8 @@ func TestCacheFoldsLimitRangesAgainOnlyAfterAChange(t *testing.T) {
 	want := func(namespace string, list ...*corev1.LimitRange) {
 		t.Helper()
 		var items []corev1.LimitRange
-		for _, one := range list {
-			items = append(items, *one)
+		for _, limitRange := range list {
+			items = append(items, *limitRange)
 		}
 		hang.Until(t, func() bool { return assert.ObjectsAreEqual(facts.FoldLimitRanges(items), of(namespace)) }, namespace)
 	}

@@ -24,8 +24,8 @@ var firstOfJanuary = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func vpaFor(name, deployment string, age time.Duration, change ...func(*vpav1.VerticalPodAutoscaler)) *vpav1.VerticalPodAutoscaler {
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, CreationTimestamp: metav1.NewTime(firstOfJanuary.Add(-age))}}
 	v.Spec.TargetRef = &autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment}
-	for _, one := range change {
-		one(v)
+	for _, mutate := range change {
+		mutate(v)
 	}
 	return v
 }

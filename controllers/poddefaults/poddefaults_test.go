@@ -54,10 +54,10 @@ func TestPodsHaveTheDefaultsThatAnAPIServerGivesThem(t *testing.T) {
 			read(t, "{spec: {resources: {limits: {cpu: 4}}, containers: [{name: a, resources: "+orEmpty(tt.resources)+"}], initContainers: [{name: b, resources: "+orEmpty(tt.resources)+"}]}}", &pod)
 			var ranges []corev1.LimitRange // the last first
 			for i, items := range strings.Split(tt.ranges, "\n") {
-				var one corev1.LimitRange
-				read(t, "{metadata: {name: "+string(rune('a'+i))+"}, spec: {limits: ["+items+"]}}", &one)
-				LimitRange(&one)
-				ranges = append([]corev1.LimitRange{one}, ranges...)
+				var limitRange corev1.LimitRange
+				read(t, "{metadata: {name: "+string(rune('a'+i))+"}, spec: {limits: ["+items+"]}}", &limitRange)
+				LimitRange(&limitRange)
+				ranges = append([]corev1.LimitRange{limitRange}, ranges...)
 			}
 			before := pod.DeepCopy()
 			BeforeWebhooks(&pod, ranges)

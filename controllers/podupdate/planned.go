@@ -19,8 +19,8 @@ func Planned(p *Pod, verdict engine.Verdict, trace *engine.Trace) answers.Planne
 	out := LeftAlone(pod, p.VPA, verdict)
 	out.Action = Action(verdict.Do)
 	out.Priority = &answers.Priority{OutsideRecommendedRange: p.Priority.OutsideRecommendedRange, ScaleUp: p.Priority.ScaleUp, ResourceDiff: answers.Number(p.Priority.ResourceDiff), MayEvict: p.Priority.MayEvict}
-	for _, one := range facts.Alterations(pod, ChangeOf(p, verdict)) {
-		out.Change = append(out.Change, answers.Change(one))
+	for _, alteration := range facts.Alterations(pod, ChangeOf(p, verdict)) {
+		out.Change = append(out.Change, answers.Change(alteration))
 	}
 	if trace != nil {
 		out.Steps = trace.Steps()

@@ -41,15 +41,15 @@ type accepted struct {
 // faulty overlay does not affect the others.
 func (s *Source) overlaid(book *compile.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*compile.Rulebook, map[string]Acceptance, map[string]accepted) {
 	results, inUse := map[string]Acceptance{}, map[string]accepted{}
-	use := func(next *compile.Rulebook, one accepted) {
+	use := func(next *compile.Rulebook, a accepted) {
 		book = next
-		inUse[one.overlay.Name.Value] = one
+		inUse[a.overlay.Name.Value] = a
 	}
 	if book == s.files && s.files != nil && !s.pending {
 		book = s.unchanged(objects, inUse)
 	}
 	for _, o := range s.inOrder(objects) {
-		if one, ok := inUse[o.Name]; ok && one.uid == o.UID {
+		if used, ok := inUse[o.Name]; ok && used.uid == o.UID {
 			results[o.Name] = Acceptance{UID: o.UID, Generation: o.Generation}
 			continue
 		}

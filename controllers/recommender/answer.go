@@ -107,12 +107,12 @@ func (x *snapshot) describe(ctx context.Context, out *answers.Recommender, now t
 			return fmt.Errorf("explaining VPA %s/%s was not done in time: %w", x.vpa.Namespace, x.vpa.Name, err)
 		}
 		asked, scaled := result.askedOf(w.container)
-		one := x.container(w, asked, now, min(windows, maxWindows))
+		container := x.container(w, asked, now, min(windows, maxWindows))
 		if predict && scaled {
-			x.predict(&one, result.scaled(), now, step)
+			x.predict(&container, result.scaled(), now, step)
 		}
-		windows -= len(one.Windows)
-		out.Containers = append(out.Containers, one)
+		windows -= len(container.Windows)
+		out.Containers = append(out.Containers, container)
 	}
 	return nil
 }

@@ -123,9 +123,9 @@ func TestThousandsOfForgedCheckpointsDisturbNobody(t *testing.T) {
 	}
 	for i := range forged {
 		for _, vpa := range []string{"tenant", fmt.Sprint("none-", i)} {
-			one := checkpointOf(vpa, fmt.Sprint("c", i), 1000)
-			one.Namespace = "tenant"
-			objects = append(objects, one)
+			checkpoint := checkpointOf(vpa, fmt.Sprint("c", i), 1000)
+			checkpoint.Namespace = "tenant"
+			objects = append(objects, checkpoint)
 		}
 	}
 	c := newCluster(t, objects...)

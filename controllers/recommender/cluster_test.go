@@ -142,8 +142,8 @@ func (c *cluster) Samples(context.Context) ([]model.Sample, error) { return c.us
 // cycle runs one with samples of a core and 1Gi for each "pod container" named.
 func (c *cluster) cycle(used ...string) {
 	c.usage = nil
-	for _, one := range used {
-		pod, container, _ := strings.Cut(one, " ")
+	for _, name := range used {
+		pod, container, _ := strings.Cut(name, " ")
 		id := model.PodID{Namespace: "ns", Name: pod}
 		now := time.Now()
 		c.usage = append(c.usage, model.Sample{Pod: id, Container: container, Resource: model.CPU, Amount: 1000, At: now},
@@ -175,8 +175,8 @@ func (c *cluster) checkpoints() map[string]int {
 	list := &vpav1.VerticalPodAutoscalerCheckpointList{}
 	require.NoError(c.t, c.api.List(c.t.Context(), list))
 	out := map[string]int{}
-	for _, one := range list.Items {
-		out[one.Name] = one.Status.TotalSamplesCount
+	for _, checkpoint := range list.Items {
+		out[checkpoint.Name] = checkpoint.Status.TotalSamplesCount
 	}
 	return out
 }

@@ -55,14 +55,14 @@ func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model
 func (r *Recommender) collect(ctx context.Context, pass *collection, existing map[model.WorkloadID]bool) (deleted int, err error) {
 	for done := 0; ; done++ {
 		for len(pass.rest) > 0 {
-			one := pass.rest[0]
-			unused, err := r.deleteUnused(ctx, one, existing)
+			ref := pass.rest[0]
+			unused, err := r.deleteUnused(ctx, ref, existing)
 			switch {
 			case err != nil && (ctx.Err() != nil || outOfTime(err)):
 				return deleted, unless(done > 0, err)
 			case err != nil:
 				pass.failed = errors.Join(pass.failed, err)
-				delete(pass.gone, model.WorkloadID{Namespace: one.namespace, Name: one.vpa})
+				delete(pass.gone, model.WorkloadID{Namespace: ref.namespace, Name: ref.vpa})
 			case unused:
 				deleted++
 			}
@@ -89,7 +89,7 @@ func unless(expected bool, err error) error {
 // turn reads the next page of a pass. Where the API server has forgotten the list that the pass goes on
 // with, it says where another one does; otherwise the pass begins again.
 func (r *Recommender) turn(ctx context.Context, pass *collection) error {
-	keep := func(one listedCheckpoint) { pass.rest = append(pass.rest, one.checkpointRef) }
+	keep := func(listed listedCheckpoint) { pass.rest = append(pass.rest, listed.checkpointRef) }
 	next, err := r.checkpointsFrom(ctx, pass.next, keep)
 	if expired := apierrors.APIStatus(nil); apierrors.IsResourceExpired(err) && errors.As(err, &expired) {
 		next, err = r.checkpointsFrom(ctx, expired.Status().Continue, keep)
@@ -103,18 +103,18 @@ func (r *Recommender) turn(ctx context.Context, pass *collection) error {
 }
 
 // deleteUnused deletes a checkpoint if its VPA is gone, or if the container was removed from the workload.
-func (r *Recommender) deleteUnused(ctx context.Context, one checkpointRef, existing map[model.WorkloadID]bool) (deleted bool, err error) {
-	id := model.WorkloadID{Namespace: one.namespace, Name: one.vpa}
+func (r *Recommender) deleteUnused(ctx context.Context, ref checkpointRef, existing map[model.WorkloadID]bool) (deleted bool, err error) {
+	id := model.WorkloadID{Namespace: ref.namespace, Name: ref.vpa}
 	w := r.workloads[id]
-	if !r.Namespaces.Serve(one.namespace) || existing[id] && (w == nil || !w.gone(one.container)) {
+	if !r.Namespaces.Serve(ref.namespace) || existing[id] && (w == nil || !w.gone(ref.container)) {
 		return false, nil
 	}
-	object := headOf("VerticalPodAutoscalerCheckpoint", one.namespace, one.name)
+	object := headOf("VerticalPodAutoscalerCheckpoint", ref.namespace, ref.name)
 	if err := r.Live.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("deleting checkpoint %s/%s: %w", one.namespace, one.name, err)
+		return false, fmt.Errorf("deleting checkpoint %s/%s: %w", ref.namespace, ref.name, err)
 	}
 	if w != nil { // so that it is written again if the container returns
-		w.knows(one.container)
+		w.knows(ref.container)
 	}
 	return true, nil
 }

@@ -18,21 +18,21 @@ type conditionSet struct {
 }
 
 func (c *conditionSet) set(t vpav1.VerticalPodAutoscalerConditionType, status corev1.ConditionStatus, reason, message string) {
-	one := vpav1.VerticalPodAutoscalerCondition{Type: t, Status: status, Reason: reason, Message: message, LastTransitionTime: c.now}
+	condition := vpav1.VerticalPodAutoscalerCondition{Type: t, Status: status, Reason: reason, Message: message, LastTransitionTime: c.now}
 	for i := range c.list {
 		if c.list[i].Type == t {
 			if c.list[i].Status == status {
-				one.LastTransitionTime = c.list[i].LastTransitionTime
+				condition.LastTransitionTime = c.list[i].LastTransitionTime
 			}
-			c.list[i] = one
+			c.list[i] = condition
 			return
 		}
 	}
-	c.list = append(c.list, one)
+	c.list = append(c.list, condition)
 }
 
 func (c *conditionSet) remove(t vpav1.VerticalPodAutoscalerConditionType) {
-	c.list = slices.DeleteFunc(c.list, func(one vpav1.VerticalPodAutoscalerCondition) bool { return one.Type == t })
+	c.list = slices.DeleteFunc(c.list, func(condition vpav1.VerticalPodAutoscalerCondition) bool { return condition.Type == t })
 }
 
 func (c *conditionSet) sorted() []vpav1.VerticalPodAutoscalerCondition {
@@ -42,7 +42,7 @@ func (c *conditionSet) sorted() []vpav1.VerticalPodAutoscalerCondition {
 
 // isTrue reports whether a VPA has a condition that is True.
 func isTrue(v *vpav1.VerticalPodAutoscaler, t vpav1.VerticalPodAutoscalerConditionType) bool {
-	return slices.ContainsFunc(v.Status.Conditions, func(one vpav1.VerticalPodAutoscalerCondition) bool {
-		return one.Type == t && one.Status == corev1.ConditionTrue
+	return slices.ContainsFunc(v.Status.Conditions, func(condition vpav1.VerticalPodAutoscalerCondition) bool {
+		return condition.Type == t && condition.Status == corev1.ConditionTrue
 	})
 }

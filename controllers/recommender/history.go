@@ -82,10 +82,10 @@ type loadCounts struct{ loaded, unused, unreadable, ahead int }
 // do not exist. An unreadable checkpoint is logged and skipped.
 func (r *Recommender) loadCheckpoints(ctx context.Context, existing map[model.WorkloadID]bool) (counts loadCounts, err error) {
 	r.ahead = nil
-	err = r.eachCheckpoint(ctx, func(one listedCheckpoint) {
-		c, faulty, err := decodeCheckpoint(one)
+	err = r.eachCheckpoint(ctx, func(listed listedCheckpoint) {
+		c, faulty, err := decodeCheckpoint(listed)
 		if faulty != nil {
-			r.Log.Error(faulty, resumeIgnored, "namespace", one.namespace, "checkpoint", one.name)
+			r.Log.Error(faulty, resumeIgnored, "namespace", listed.namespace, "checkpoint", listed.name)
 		}
 		known := true
 		if err == nil {
@@ -102,7 +102,7 @@ func (r *Recommender) loadCheckpoints(ctx context.Context, existing map[model.Wo
 			r.ahead = append(r.ahead, c)
 			return
 		case err != nil:
-			r.reportUnusable(one.namespace, one.name, err)
+			r.reportUnusable(listed.namespace, listed.name, err)
 			counts.unreadable++
 		case !known:
 			counts.unused++

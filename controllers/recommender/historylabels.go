@@ -36,9 +36,9 @@ func (r *Recommender) historyLabels(ctx context.Context) historyLabels {
 			continue
 		}
 		requirements, _ := selector.Requirements()
-		for _, one := range requirements {
-			if !slices.Contains(out.names[id.Namespace], one.Key()) {
-				out.names[id.Namespace] = append(out.names[id.Namespace], one.Key())
+		for _, requirement := range requirements {
+			if !slices.Contains(out.names[id.Namespace], requirement.Key()) {
+				out.names[id.Namespace] = append(out.names[id.Namespace], requirement.Key())
 			}
 		}
 	}

@@ -29,8 +29,8 @@ func prometheusWith(t *testing.T, pods []string, labels ...string) *history.Sour
 		switch {
 		case strings.HasPrefix(query, "kube_pod_labels"):
 			kind = "vector"
-			for _, one := range labels {
-				series = append(series, fmt.Sprintf(`{"metric":%s,"value":[1,"1"]}`, one))
+			for _, label := range labels {
+				series = append(series, fmt.Sprintf(`{"metric":%s,"value":[1,"1"]}`, label))
 			}
 		case strings.HasPrefix(query, "max by (") && !strings.Contains(query, " > "):
 			value := 2

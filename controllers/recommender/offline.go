@@ -41,8 +41,8 @@ func (s *State) Explain(w *Workload) (out []Explanation) {
 	}
 	view := w.model.View(s.cluster.Settings())
 	effective := func(container string) *effective { return s.effective(w, container) }
-	for _, one := range ways(w.VPA, view, s.recommend(w, view, true).Explained, effective) {
-		out = append(out, Explanation{Container: one.container, Steps: slices.Concat(one.selected, w.ooms[one.container].steps(), one.recommended)})
+	for _, way := range ways(w.VPA, view, s.recommend(w, view, true).Explained, effective) {
+		out = append(out, Explanation{Container: way.container, Steps: slices.Concat(way.selected, w.ooms[way.container].steps(), way.recommended)})
 	}
 	return out
 }

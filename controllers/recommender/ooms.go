@@ -81,15 +81,15 @@ func (w *Workload) keepOOM(o model.OOM, taken model.Taken, sample int64, steps [
 	for i := range steps {
 		steps[i].Item = o.At.UTC().Format(time.RFC3339)
 	}
-	one := answers.OOM{Time: o.At, Pod: o.Pod.Name, Outcome: taken.String(), Reported: memory(max(o.Memory, o.Share)), Steps: steps}
+	oom := answers.OOM{Time: o.At, Pod: o.Pod.Name, Outcome: taken.String(), Reported: memory(max(o.Memory, o.Share)), Steps: steps}
 	if taken == model.Accepted {
-		one.CountsAs = memory(sample)
+		oom.CountsAs = memory(sample)
 	}
 	list := &log.judged
 	if len(steps) == 0 {
 		list = &log.others
 	}
-	*list = append(*list, one)
+	*list = append(*list, oom)
 	if len(*list) > maxOOMs {
 		*list = slices.Delete(*list, 0, 1)
 	}

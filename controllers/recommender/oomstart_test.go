@@ -18,8 +18,8 @@ import (
 // killed has the observer report OOMs of container app of pod a that happened so long ago, once.
 func (c *cluster) killed(late bool, ago ...time.Duration) {
 	var found []model.OOM
-	for _, one := range ago {
-		found = append(found, model.OOM{Pod: model.PodID{Namespace: "ns", Name: "a"}, Container: "app", Memory: 2 << 30, At: time.Now().Add(-one), Late: late})
+	for _, age := range ago {
+		found = append(found, model.OOM{Pod: model.PodID{Namespace: "ns", Name: "a"}, Container: "app", Memory: 2 << 30, At: time.Now().Add(-age), Late: late})
 	}
 	c.OOMs = func() []model.OOM {
 		out := found

@@ -59,20 +59,20 @@ type checkpointRef struct{ namespace, name, vpa, container string }
 const maxName = 253
 
 // newListed keeps no more of a checkpoint than a valid one may take. What has another type is left out.
-func newListed(text []byte) (one listedCheckpoint) {
+func newListed(text []byte) (listed listedCheckpoint) {
 	var head struct {
 		Metadata struct{ Namespace, Name string }          `json:"metadata"`
 		Spec     vpav1.VerticalPodAutoscalerCheckpointSpec `json:"spec"`
 	}
 	_ = json.Unmarshal(text, &head)
-	one.checkpointRef = checkpointRef{namespace: head.Metadata.Namespace, name: head.Metadata.Name}
+	listed.checkpointRef = checkpointRef{namespace: head.Metadata.Namespace, name: head.Metadata.Name}
 	if len(head.Spec.VPAObjectName) <= maxName && len(head.Spec.ContainerName) <= maxName {
-		one.vpa, one.container = head.Spec.VPAObjectName, head.Spec.ContainerName
+		listed.vpa, listed.container = head.Spec.VPAObjectName, head.Spec.ContainerName
 	}
-	if one.size = len(text); one.size <= maxCheckpoint {
-		one.text = text
+	if listed.size = len(text); listed.size <= maxCheckpoint {
+		listed.text = text
 	}
-	return one
+	return listed
 }
 
 // eachCheckpoint calls f with all checkpoints of the namespaces served, and reads some more meanwhile.
@@ -81,11 +81,11 @@ func (r *Recommender) eachCheckpoint(ctx context.Context, f func(listedCheckpoin
 	go func() {
 		defer close(read)
 		for next, more := "", true; more && err == nil; more = next != "" {
-			next, err = r.checkpointsFrom(ctx, next, func(one listedCheckpoint) { read <- one })
+			next, err = r.checkpointsFrom(ctx, next, func(listed listedCheckpoint) { read <- listed })
 		}
 	}()
-	for one := range read {
-		f(one)
+	for page := range read {
+		f(page)
 	}
 	return err
 }

@@ -68,13 +68,13 @@ func TestEnormousCheckpointsTakeNoMemory(t *testing.T) {
 	}
 	r := New(Options{Pages: pages})
 	before, most, seen := heap(), int64(0), 0
-	require.NoError(t, r.eachCheckpoint(t.Context(), func(one listedCheckpoint) {
-		if seen++; one.name == "" {
+	require.NoError(t, r.eachCheckpoint(t.Context(), func(listed listedCheckpoint) {
+		if seen++; listed.name == "" {
 			return
 		}
-		require.Equal(t, checkpointRef{"ns", "x-app", "x", "app"}, one.checkpointRef)
-		require.Equal(t, len(text), one.size)
-		require.Nil(t, one.text)
+		require.Equal(t, checkpointRef{"ns", "x-app", "x", "app"}, listed.checkpointRef)
+		require.Equal(t, len(text), listed.size)
+		require.Nil(t, listed.text)
 		if seen == half || seen == enormous+1+half {
 			most = max(most, heap()-before)
 			measured <- struct{}{}
@@ -88,8 +88,8 @@ func TestEnormousCheckpointsTakeNoMemory(t *testing.T) {
 // TestACheckpointThatIsTooLargeIsUnreadable, and goes as others do.
 func TestACheckpointThatIsTooLargeIsUnreadable(t *testing.T) {
 	large, gone := checkpointOf("a", "app", 1000), checkpointOf("gone", "app", 1000)
-	for _, one := range []*vpav1.VerticalPodAutoscalerCheckpoint{large, gone} {
-		one.Status.MemoryHistogram.BucketWeights = weighing(maxCheckpoint)
+	for _, checkpoint := range []*vpav1.VerticalPodAutoscalerCheckpoint{large, gone} {
+		checkpoint.Status.MemoryHistogram.BucketWeights = weighing(maxCheckpoint)
 	}
 	c := newCluster(t, append(append(workload("a", "app"), workload("b", "app")...), large, gone, checkpointOf("b", "app", 1000))...)
 	c.cycle("a app", "b app")

@@ -196,8 +196,8 @@ func Asks(v *vpav1.VerticalPodAutoscaler, name string) bool {
 	if len(v.Spec.Recommenders) == 0 {
 		return name == DefaultName
 	}
-	return slices.ContainsFunc(v.Spec.Recommenders, func(one *vpav1.VerticalPodAutoscalerRecommenderSelector) bool {
-		return one != nil && one.Name == name
+	return slices.ContainsFunc(v.Spec.Recommenders, func(selector *vpav1.VerticalPodAutoscalerRecommenderSelector) bool {
+		return selector != nil && selector.Name == name
 	})
 }
 

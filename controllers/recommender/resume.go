@@ -41,9 +41,9 @@ const resumeIgnored = "field of a checkpoint ignored; its histograms count, and 
 func (s *State) Continue(now time.Time) { s.cluster.Continue(now) }
 
 // decodeCheckpoint reads a checkpoint. faulty is why status.resume is left out.
-func decodeCheckpoint(one listedCheckpoint) (c *vpav1.VerticalPodAutoscalerCheckpoint, faulty, err error) {
-	if one.text == nil {
-		return nil, nil, fmt.Errorf("it takes %d bytes as JSON, and a valid checkpoint at most %d", one.size, maxCheckpoint)
+func decodeCheckpoint(listed listedCheckpoint) (c *vpav1.VerticalPodAutoscalerCheckpoint, faulty, err error) {
+	if listed.text == nil {
+		return nil, nil, fmt.Errorf("it takes %d bytes as JSON, and a valid checkpoint at most %d", listed.size, maxCheckpoint)
 	}
 	var read struct {
 		Status struct {
@@ -51,12 +51,12 @@ func decodeCheckpoint(one listedCheckpoint) (c *vpav1.VerticalPodAutoscalerCheck
 			Resume json.RawMessage `json:"resume"` // instead of the field of the status
 		} `json:"status"`
 	}
-	if err := json.Unmarshal(one.text, &read); err != nil {
+	if err := json.Unmarshal(listed.text, &read); err != nil {
 		return nil, nil, fmt.Errorf("decoding it: %w", err)
 	}
 	c = &vpav1.VerticalPodAutoscalerCheckpoint{
-		ObjectMeta: metav1.ObjectMeta{Namespace: one.namespace, Name: one.name},
-		Spec:       vpav1.VerticalPodAutoscalerCheckpointSpec{VPAObjectName: one.vpa, ContainerName: one.container},
+		ObjectMeta: metav1.ObjectMeta{Namespace: listed.namespace, Name: listed.name},
+		Spec:       vpav1.VerticalPodAutoscalerCheckpointSpec{VPAObjectName: listed.vpa, ContainerName: listed.container},
 		Status:     read.Status.VerticalPodAutoscalerCheckpointStatus,
 	}
 	if err := json.Unmarshal(read.Status.Resume, &c.Status.Resume); len(read.Status.Resume) > 0 && err != nil {

@@ -259,8 +259,8 @@ func (s *State) Add(samples []model.Sample, now time.Time) (taken [2][]int) {
 	for i := range taken {
 		taken[i] = make([]int, len(model.Outcomes))
 	}
-	for _, one := range samples {
-		taken[one.Resource][s.cluster.AddSample(one, now)]++
+	for _, sample := range samples {
+		taken[sample.Resource][s.cluster.AddSample(sample, now)]++
 	}
 	return taken
 }

@@ -205,8 +205,8 @@ func TestNamespacesTakeTurnsInCheckpoints(t *testing.T) {
 	}
 	c := newCluster(t, append(objects, quiet...)...)
 	c.Checkpoints = nil
-	for _, one := range []string{"ns a app", "ns a sidecar", "ns b app", "quiet q app"} {
-		of := strings.Fields(one)
+	for _, name := range []string{"ns a app", "ns a sidecar", "ns b app", "quiet q app"} {
+		of := strings.Fields(name)
 		c.usage = append(c.usage, model.Sample{Pod: model.PodID{Namespace: of[0], Name: of[1]}, Container: of[2], Resource: model.CPU, Amount: 1000, At: time.Now()})
 	}
 	c.RunOnce(t.Context())

@@ -221,8 +221,8 @@ func (p *Pods) List() []*corev1.Pod {
 	for _, store := range p.stores {
 		listed := store.List()
 		out = slices.Grow(out, len(listed))
-		for _, one := range listed {
-			out = append(out, one.(*corev1.Pod))
+		for _, object := range listed {
+			out = append(out, object.(*corev1.Pod))
 		}
 	}
 	return out

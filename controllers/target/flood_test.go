@@ -105,8 +105,8 @@ func TestFewReviewsWaitForMissingOwners(t *testing.T) {
 				require.ErrorContains(t, <-more, "ReplicaSet ns/never does not exist")
 			}
 			api.clock.Step(lateFor)
-			for _, one := range waits {
-				require.ErrorContains(t, <-one, "ReplicaSet ns/never does not exist")
+			for _, wait := range waits {
+				require.ErrorContains(t, <-wait, "ReplicaSet ns/never does not exist")
 			}
 		}
 	}

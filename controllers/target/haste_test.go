@@ -87,8 +87,8 @@ func TestHangingAPIServerDelaysNoPodBeyondPatience(t *testing.T) {
 	api.clock.Step(Patience - 1)
 	require.Empty(t, first)
 	api.clock.Step(1)
-	for _, one := range []chan string{first, second} {
-		require.Equal(t, notYet+errNotYet.Error(), <-one)
+	for _, done := range []chan string{first, second} {
+		require.Equal(t, notYet+errNotYet.Error(), <-done)
 	}
 	require.Equal(t, notYet+errNotYet.Error(), api.answerOf(t.Context(), review("t", "1")), "the next pod does not wait")
 	require.Contains(t, api.answerOf(t.Context(), review("u", "2")), "Thing/u in namespace ns: "+errNotYet.Error(), "nor does that of another one of the kind")
@@ -250,8 +250,8 @@ func TestTwoOwnersOfOneNameDoNotAskInTurns(t *testing.T) {
 	<-entered
 	hang.Until(t, func() bool { return api.clock.Waiters() == len(all) })
 	release()
-	for _, one := range all {
-		require.Contains(t, <-one, "cannot be scaled")
+	for _, done := range all {
+		require.Contains(t, <-done, "cannot be scaled")
 	}
 	require.LessOrEqual(t, api.reads(), 2)
 }

@@ -136,18 +136,18 @@ func (r *Resolver) readKnown(ctx context.Context, k Key) (c controller, found bo
 func podsOf(object client.Object) (matches *metav1.LabelSelector, replicas *int32) {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
-		return o.Spec.Selector, cmp.Or(o.Spec.Replicas, &one)
+		return o.Spec.Selector, cmp.Or(o.Spec.Replicas, &oneReplica)
 	case *appsv1.DaemonSet:
 		return o.Spec.Selector, ptr.To(o.Status.DesiredNumberScheduled)
 	case *appsv1.ReplicaSet:
-		return o.Spec.Selector, cmp.Or(o.Spec.Replicas, &one)
+		return o.Spec.Selector, cmp.Or(o.Spec.Replicas, &oneReplica)
 	case *appsv1.StatefulSet:
-		return o.Spec.Selector, cmp.Or(o.Spec.Replicas, &one)
+		return o.Spec.Selector, cmp.Or(o.Spec.Replicas, &oneReplica)
 	case *corev1.ReplicationController:
 		if len(o.Spec.Selector) > 0 { // by default it is that of the template's labels
 			matches = &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
 		}
-		return matches, cmp.Or(o.Spec.Replicas, &one)
+		return matches, cmp.Or(o.Spec.Replicas, &oneReplica)
 	case *batchv1.Job:
 		return o.Spec.Selector, nil
 	case *batchv1.CronJob:
@@ -214,7 +214,7 @@ func said(text string) string { return strings.ToValidUTF8(text[:min(len(text), 
 // failedCreate is the reason of a condition ReplicaFailure for pods that cannot be created.
 const failedCreate = "FailedCreate"
 
-var one int32 = 1 // replicas by default
+var oneReplica int32 = 1 // replicas by default
 
 // complete makes the selector of a controller, which owners between pod and target do not need.
 func (r *Resolver) complete(k Key, c *controller) (err error) {

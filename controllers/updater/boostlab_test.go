@@ -78,9 +78,9 @@ func labWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects ...c
 		require.NoError(t, err)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for _, one := range rawOperations(t, body) {
+		for _, operation := range rawOperations(t, body) {
 			var op struct{ Op, Path string }
-			require.NoError(t, json.Unmarshal(one, &op))
+			require.NoError(t, json.Unmarshal(operation, &op))
 			l.marked = append(l.marked, op.Op+" "+strings.TrimPrefix(op.Path, "/metadata/annotations/"))
 		}
 		return nil
@@ -113,9 +113,9 @@ func labWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects ...c
 func requestsIn(t *testing.T, body []byte) string {
 	t.Helper()
 	var ops []struct{ Path, Value string }
-	for _, one := range rawOperations(t, body) {
+	for _, operation := range rawOperations(t, body) {
 		var op struct{ Path, Value string }
-		if json.Unmarshal(one, &op) == nil && strings.Contains(op.Path, "/requests/") {
+		if json.Unmarshal(operation, &op) == nil && strings.Contains(op.Path, "/requests/") {
 			ops = append(ops, op)
 		}
 	}

@@ -170,13 +170,13 @@ func withCondition(list []vpav1.VerticalPodAutoscalerCondition, want *vpav1.Vert
 	case at < 0:
 		return append(with, *want), true
 	}
-	one := *want
-	if list[at].Status == one.Status {
-		one.LastTransitionTime = list[at].LastTransitionTime
-		if list[at].Reason == one.Reason && list[at].Message == one.Message {
+	condition := *want
+	if list[at].Status == condition.Status {
+		condition.LastTransitionTime = list[at].LastTransitionTime
+		if list[at].Reason == condition.Reason && list[at].Message == condition.Message {
 			return list, false
 		}
 	}
-	with[at] = one
+	with[at] = condition
 	return with, true
 }

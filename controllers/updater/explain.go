@@ -217,10 +217,10 @@ func (e *explanation) describe(ctx context.Context, step *podupdate.Step, c *pod
 	traced, _ := step.Candidate(c.Request, &c.Asked, trace)
 	step.Decide(traced)
 	verdict := traced.Verdict
-	one := answers.RunningPod{PlannedPod: podupdate.Planned(traced.Pod, verdict, trace), Later: later, Infeasible: requestsText(c.Request.Infeasible),
+	running := answers.RunningPod{PlannedPod: podupdate.Planned(traced.Pod, verdict, trace), Later: later, Infeasible: requestsText(c.Request.Infeasible),
 		Evictions: refusalsOf(c.Evictions, e.now), Resizes: refusalsOf(c.Resizes, e.now)}
 	if postponed := e.postponed.Load(); postponed != nil {
-		one.Postponed = (*postponed)[pod.UID]
+		running.Postponed = (*postponed)[pod.UID]
 	}
 	if !podupdate.Acts(verdict.Do) {
 		trace := &engine.Trace{}
@@ -229,10 +229,10 @@ func (e *explanation) describe(ctx context.Context, step *podupdate.Step, c *pod
 			return err
 		}
 		if p != nil {
-			one.PlannedPod = podupdate.Planned(p, unboost, trace)
+			running.PlannedPod = podupdate.Planned(p, unboost, trace)
 		}
 	}
-	e.out.Pods = append(e.out.Pods, one)
+	e.out.Pods = append(e.out.Pods, running)
 	return nil
 }
 

@@ -41,14 +41,14 @@ func TestExplainSaysWhatTheNextCycleDoes(t *testing.T) {
 			said := f.explainAll()
 			require.Equal(t, said, f.explainAll(), "seed %d: explaining changes nothing", seed)
 			done := f.compared()
-			for pod, one := range said {
+			for pod, line := range said {
 				want, decided := done[pod]
 				if !decided {
-					require.Equal(t, "Skip", one.Action, "seed %d: pod %s is not decided on", seed, pod)
+					require.Equal(t, "Skip", line.Action, "seed %d: pod %s is not decided on", seed, pod)
 					continue
 				}
-				require.Equal(t, want, one.Action+" "+one.Rule, "seed %d: pod %s: %s", seed, pod, one.Reason)
-				rules[one.Rule]++
+				require.Equal(t, want, line.Action+" "+line.Rule, "seed %d: pod %s: %s", seed, pod, line.Reason)
+				rules[line.Rule]++
 				delete(done, pod)
 			}
 			require.Empty(t, done, "seed %d: pods that were not explained", seed)

@@ -69,8 +69,8 @@ func TestFirstCyclesLimitResizesThatRestartContainersOnly(t *testing.T) {
 		}
 	}
 	count := func(prefix string) (n int) {
-		for _, one := range w.done {
-			if strings.HasPrefix(one, prefix) {
+		for _, done := range w.done {
+			if strings.HasPrefix(done, prefix) {
 				n++
 			}
 		}

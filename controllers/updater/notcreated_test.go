@@ -36,9 +36,9 @@ func TestNewPodsThatAreRefusedStopEvictions(t *testing.T) {
 	}
 	w.clock.Step(w.Interval)
 	require.Len(t, w.cycle(), 2, "one group fails, the other does not")
-	one := w.condition("web")
-	require.Equal(t, "eviction/new-pods-refused", one.Reason)
-	require.Equal(t, "new pods of Deployment web are refused, so evictions are paused: "+said, one.Message)
+	condition := w.condition("web")
+	require.Equal(t, "eviction/new-pods-refused", condition.Reason)
+	require.Equal(t, "new pods of Deployment web are refused, so evictions are paused: "+said, condition.Message)
 	require.Nil(t, w.condition("fine"))
 	w.clock.Step(time.Hour)
 	w.cycle()

@@ -211,8 +211,8 @@ func findFault(value any, wrap func(any) any, decode func(any) error) (path stri
 			}
 		}
 	case []any:
-		for i, one := range content {
-			below, culprit, err := findFault(one, func(x any) any { return wrap([]any{x}) }, decode)
+		for i, item := range content {
+			below, culprit, err := findFault(item, func(x any) any { return wrap([]any{x}) }, decode)
 			if err != nil {
 				return fmt.Sprintf("[%d]%s", i, below), culprit, err
 			}

@@ -120,17 +120,17 @@ func (x *axisRewriter) unroll() {
 		}
 		var each []celast.Expr
 		for _, value := range axis.Values {
-			one := x.Copy(body)
-			x.substitute(one, loop.IterVar(), value)
-			each = append(each, one)
+			copied := x.Copy(body)
+			x.substitute(copied, loop.IterVar(), value)
+			each = append(each, copied)
 		}
 		if join == "" {
 			x.replace(e, x.Make.NewList(e.ID(), each, nil))
 			return
 		}
 		all := each[0]
-		for _, one := range each[1:] {
-			all = x.Make.NewCall(x.Number(e.ID()), join, all, one)
+		for _, axis := range each[1:] {
+			all = x.Make.NewCall(x.Number(e.ID()), join, all, axis)
 		}
 		x.replace(e, all)
 	}))

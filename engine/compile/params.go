@@ -31,11 +31,11 @@ type setting struct {
 func (c *compiler) settings(r *resolve.Resolved, set *document.RuleSet) []setting {
 	var out []setting
 	add := func(p document.Param, key, declarer string) {
-		one := setting{param: p, key: key, declarer: declarer, from: p.Default}
+		s := setting{param: p, key: key, declarer: declarer, from: p.Default}
 		if v, ok := r.Params[key]; ok {
-			one.from, one.overlaid = v, true
+			s.from, s.overlaid = v, true
 		}
-		out = append(out, one)
+		out = append(out, s)
 	}
 	for i := range set.Params {
 		add(set.Params[i], document.ParamKeyOf(set, &set.Params[i]), "")

@@ -54,12 +54,12 @@ func braces(path string) ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	for _, one := range strings.Split(inside, ",") {
-		if one = strings.TrimSpace(one); one == "" {
+	for _, part := range strings.Split(inside, ",") {
+		if part = strings.TrimSpace(part); part == "" {
 			return nil, fmt.Errorf("the brace behind %q names nothing; write it as {a,b}", head)
 		}
 		for _, t := range tails {
-			if out = append(out, head+one+t); len(out) > maxPlaces {
+			if out = append(out, head+part+t); len(out) > maxPlaces {
 				return out, nil
 			}
 		}

@@ -156,8 +156,8 @@ func (d *Decoder) checkNames(what string, form *regexp.Regexp, list []source.Sca
 
 func names[T any](list []T, name func(T) source.Scalar) []source.Scalar {
 	out := make([]source.Scalar, 0, len(list))
-	for _, one := range list {
-		out = append(out, name(one))
+	for _, item := range list {
+		out = append(out, name(item))
 	}
 	return out
 }

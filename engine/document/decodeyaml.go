@@ -55,9 +55,9 @@ func each[T any](d *Decoder, to *[]T, known func(*T, source.Scalar) fields) func
 			return
 		}
 		for _, item := range n.Content {
-			var one T
-			d.object(item, known(&one, d.place(item)))
-			*to = append(*to, one)
+			var value T
+			d.object(item, known(&value, d.place(item)))
+			*to = append(*to, value)
 		}
 	}
 }

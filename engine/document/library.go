@@ -66,15 +66,15 @@ func (o Loader) Load(layers ...Layer) (*Library, error) {
 	}
 	ps := &source.Collector{}
 	for _, layer := range layers {
-		one := newLibrary()
-		if err := one.read(layer, o.SelectorKey, ps); err != nil {
+		library := newLibrary()
+		if err := library.read(layer, o.SelectorKey, ps); err != nil {
 			return nil, err
 		}
-		maps.Copy(lib.RuleSets, one.RuleSets)
-		maps.Copy(lib.written, one.written)
-		maps.Copy(lib.Overlays, one.Overlays)
-		lib.Tests = append(lib.Tests, one.Tests...)
-		lib.lost = lib.lost || one.lost
+		maps.Copy(lib.RuleSets, library.RuleSets)
+		maps.Copy(lib.written, library.written)
+		maps.Copy(lib.Overlays, library.Overlays)
+		lib.Tests = append(lib.Tests, library.Tests...)
+		lib.lost = lib.lost || library.lost
 	}
 	if len(ps.List) == 0 && len(lib.written) == 0 {
 		return nil, fmt.Errorf("no %s found among the rule files: add one that names the rule sets of each point", KindPipeline)

@@ -327,8 +327,8 @@ func writableNames(vars []registry.Var) []string {
 
 func namesOf[T any](list []T, name func(T) string) []string {
 	out := make([]string, 0, len(list))
-	for _, one := range list {
-		out = append(out, name(one))
+	for _, item := range list {
+		out = append(out, name(item))
 	}
 	return out
 }

@@ -114,9 +114,9 @@ func Problems(err error) []*Problem {
 		}
 		return out
 	}
-	var one *Problem
-	if errors.As(err, &one) {
-		return []*Problem{one}
+	var problem *Problem
+	if errors.As(err, &problem) {
+		return []*Problem{problem}
 	}
 	return nil
 }

@@ -178,7 +178,7 @@ const install = "install the chart with explain.enabled=true, or run the compone
 
 func TestWhatCannotBeAsked(t *testing.T) {
 	const where = "this user may not list Services in namespaces kube-system, sys, celvpa-system"
-	for _, one := range []struct {
+	for _, tt := range []struct {
 		name    string
 		change  func(*cluster)
 		unknown []string
@@ -215,10 +215,10 @@ func TestWhatCannotBeAsked(t *testing.T) {
 			c.processes[at("sys", "adm-1")] = answers.Answer{Admission: admission("adm-1", "d1").Admission, Unknown: []string{"too large"}}
 		}, []string{"admission-controller adm-1: too large"}},
 	} {
-		t.Run(one.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			c := installed()
-			one.change(c)
-			require.Equal(t, one.unknown, c.asks(t, Options{}).Unknown)
+			tt.change(c)
+			require.Equal(t, tt.unknown, c.asks(t, Options{}).Unknown)
 		})
 	}
 }

@@ -132,8 +132,8 @@ func (m *merger) finish(installed bool) {
 	}
 	if slices.ContainsFunc(m.rules, func(one ruled) bool { return one.digest != m.rules[0].digest }) {
 		var each []string
-		for _, one := range m.rules {
-			each = append(each, one.digest+" in "+one.process)
+		for _, rule := range m.rules {
+			each = append(each, rule.digest+" in "+rule.process)
 		}
 		r.Rules = strings.Join(each, ", ")
 	}

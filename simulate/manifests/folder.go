@@ -28,8 +28,8 @@ const (
 // LeftOut says in a line which files in folders were left out; empty = none.
 func (s *Set) LeftOut() string {
 	files := map[string][]string{}
-	for _, one := range s.leftOut {
-		files[one.why] = append(files[one.why], one.file)
+	for _, left := range s.leftOut {
+		files[left.why] = append(files[left.why], left.file)
 	}
 	var parts []string
 	for _, of := range []struct{ why, one, several string }{

@@ -189,12 +189,12 @@ func (l *live) custom(ctx context.Context) error {
 			continue // of a faulty reference the VPA's condition says more
 		}
 		asked[id] = true
-		one := &unstructured.Unstructured{}
-		one.SetGroupVersionKind(kind)
-		err = l.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, one)
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		err = l.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, object)
 		switch {
 		case err == nil:
-			errs = append(errs, l.add(one))
+			errs = append(errs, l.add(object))
 		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err): // as if it were missing from manifests
 		case apierrors.IsForbidden(err) && refused[id.kind]:
 		default:

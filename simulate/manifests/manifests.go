@@ -192,8 +192,8 @@ func (s *Set) readFrom(r io.Reader, name string) []error {
 }
 
 func (s *Set) parse(file string, text []byte) (errs []error) {
-	for _, one := range split(text) {
-		documents, err := one.documents(file)
+	for _, document := range split(text) {
+		documents, err := document.documents(file)
 		errs = append(errs, err...)
 		s.Documents = append(s.Documents, documents...)
 	}

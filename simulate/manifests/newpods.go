@@ -50,19 +50,19 @@ func (s *Set) NewPods(workloads []Workload) ([]NewPod, error) {
 			continue
 		}
 		seen[d.Key()] = true
-		one, err := d.newPod()
+		pod, err := d.newPod()
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		out = append(out, one)
+		out = append(out, pod)
 	}
 	for i := range workloads {
 		if w := &workloads[i]; w.written != nil {
-			one, found, err := w.newPod()
+			pod, found, err := w.newPod()
 			errs = append(errs, err)
 			if found && err == nil {
-				out = append(out, one)
+				out = append(out, pod)
 			}
 		}
 	}

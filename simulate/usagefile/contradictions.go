@@ -106,14 +106,14 @@ func (c *contradictions) inCluster(metric map[string]string, when span) {
 		}
 		c.clusters[name] = map[string]*span{}
 	}
-	one := c.clusters[name][metric[history.ClusterLabel]]
-	if one == nil {
+	cluster := c.clusters[name][metric[history.ClusterLabel]]
+	if cluster == nil {
 		if len(c.clusters[name]) < mostClusters {
 			c.clusters[name][metric[history.ClusterLabel]] = &when
 		}
 		return
 	}
-	one.first, one.last = min(one.first, when.first), max(one.last, when.last)
+	cluster.first, cluster.last = min(cluster.first, when.first), max(cluster.last, when.last)
 }
 
 // notes name what contradicts, or else several clusters.
@@ -133,11 +133,11 @@ func (c *contradictions) notes() []string {
 	}
 	var labels []map[string]string
 	for text := range c.sources[first] {
-		one := map[string]string{}
+		values := map[string]string{}
 		for parts := strings.Split(text, "\x00"); len(parts) > 1; parts = parts[2:] {
-			one[parts[0]] = parts[1]
+			values[parts[0]] = parts[1]
 		}
-		labels = append(labels, one)
+		labels = append(labels, values)
 	}
 	found.Pod, found.Container, found.Labels = first.Pod, first.Container, history.Differences(labels)
 	return []string{found.Text(choice(found.Labels...))}
@@ -163,8 +163,8 @@ func (c *contradictions) several() []string {
 			for _, b := range values[i+1:] {
 				x, y := c.clusters[name][a], c.clusters[name][b]
 				if x.and(*y).lasts(*x, *y) {
-					one := history.Differing{Label: history.ClusterLabel, Values: values}
-					return []string{history.SeveralClusters(one, choice(one))}
+					differing := history.Differing{Label: history.ClusterLabel, Values: values}
+					return []string{history.SeveralClusters(differing, choice(differing))}
 				}
 			}
 		}

@@ -53,21 +53,21 @@ func (h held) add(of Series, metric map[string]string, second bool, points []fin
 	slices.SortStableFunc(points, func(a, b finePoint) int { return cmp.Compare(a.at, b.at) })
 	points = slices.CompactFunc(points, func(a, b finePoint) bool { return a.at == b.at })
 	key := without(coreLabel, metric)
-	one := h[key]
-	if one == nil {
-		one = &sum{of: of, name: nameOf(metric), second: second, cores: map[string][]span{}}
-		h[key] = one
+	interval := h[key]
+	if interval == nil {
+		interval = &sum{of: of, name: nameOf(metric), second: second, cores: map[string][]span{}}
+		h[key] = interval
 		bytes = bytesPerSeries + len(key)
 	}
 	core := metric[coreLabel]
 	points = slices.DeleteFunc(points, func(p finePoint) bool {
-		return slices.ContainsFunc(one.cores[core], func(s span) bool { return s.first <= p.at && p.at <= s.last })
+		return slices.ContainsFunc(interval.cores[core], func(s span) bool { return s.first <= p.at && p.at <= s.last })
 	})
 	if len(points) > 0 {
-		one.cores[core] = append(one.cores[core], span{points[0].at, points[len(points)-1].at})
-		before := len(one.points)
-		one.points = added(one.points, points)
-		bytes += bytesPerRow * (len(one.points) - before)
+		interval.cores[core] = append(interval.cores[core], span{points[0].at, points[len(points)-1].at})
+		before := len(interval.points)
+		interval.points = added(interval.points, points)
+		bytes += bytesPerRow * (len(interval.points) - before)
 	}
 	return bytes
 }
@@ -114,16 +114,16 @@ func (h held) release(count func(of Series, name string) bool, add func(of Serie
 		return strings.Compare(a, b)
 	})
 	for _, key := range keys {
-		one := h[key]
-		if !count(one.of, one.name) {
+		interval := h[key]
+		if !count(interval.of, interval.name) {
 			continue
 		}
-		for _, p := range one.points {
+		for _, p := range interval.points {
 			amount := p.amount
-			if one.of.Kind == CPU {
+			if interval.of.Kind == CPU {
 				amount /= finePerMilli
 			}
-			add(one.of, p.at, amount)
+			add(interval.of, p.at, amount)
 		}
 	}
 	clear(h)

@@ -103,15 +103,15 @@ func (n *names) count(of Series, name string) bool {
 		return true
 	}
 	key := [2]string{first, name}
-	one := n.lost[key]
-	if one == nil && len(n.lost) >= mostKept {
+	lost := n.lost[key]
+	if lost == nil && len(n.lost) >= mostKept {
 		return false
 	}
-	if one == nil {
-		one = &lostName{kind: of.Kind, containers: map[Series]bool{}, first: of}
-		n.lost[key] = one
+	if lost == nil {
+		lost = &lostName{kind: of.Kind, containers: map[Series]bool{}, first: of}
+		n.lost[key] = lost
 	}
-	one.containers[of] = true
+	lost.containers[of] = true
 	return false
 }
 
@@ -121,16 +121,16 @@ const mostPairs = 5
 func (n *names) notes() (out []string) {
 	pairs := slices.SortedFunc(maps.Keys(n.lost), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	for _, key := range pairs[:min(mostPairs, len(pairs))] {
-		one := n.lost[key]
+		lost := n.lost[key]
 		resource, of := "CPU", "1 container"
-		if one.kind == Memory {
+		if lost.kind == Memory {
 			resource = "memory"
 		}
-		if many := len(one.containers); many > 1 {
+		if many := len(lost.containers); many > 1 {
 			of = fmt.Sprintf("%d containers", many)
 		}
 		out = append(out, fmt.Sprintf("two metrics of %s are not mixed: %s counts, and %s is left out for %s, e.g. %s of pod %s/%s",
-			resource, key[0], key[1], of, one.first.Container, one.first.Pod.Namespace, one.first.Pod.Name))
+			resource, key[0], key[1], of, lost.first.Container, lost.first.Pod.Namespace, lost.first.Pod.Name))
 	}
 	return out
 }

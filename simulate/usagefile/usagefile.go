@@ -255,8 +255,8 @@ func (u *Usage) add(of Series, at, amount int64) (bytes int) {
 func (u *Usage) sort() {
 	before := slices.Clone(u.Series)
 	slices.SortFunc(u.Series, compare)
-	for i, one := range u.Series {
-		u.index[one] = int32(i)
+	for i, series := range u.Series {
+		u.index[series] = int32(i)
 	}
 	for i := range u.Rows {
 		u.Rows[i].Series = u.index[before[u.Rows[i].Series]]

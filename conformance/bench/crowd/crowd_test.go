@@ -16,8 +16,8 @@ func TestAMinuteChangesOnePercentAndNothingGrows(t *testing.T) {
 	require.NoError(t, err)
 	names := func(plural string) (out []string) {
 		list, _ := c.List(plural)
-		for _, one := range list {
-			out = append(out, one.GetName())
+		for _, object := range list {
+			out = append(out, object.GetName())
 		}
 		return out
 	}

@@ -113,11 +113,11 @@ func (c *Crowd) deployment(w *workload, at time.Time) *appsv1.Deployment {
 func (w *workload) roll(c *Crowd, at time.Time) {
 	w.revision++
 	set := func(replicas int32) *appsv1.ReplicaSet {
-		one := &appsv1.ReplicaSet{ObjectMeta: w.meta(w.key().Name+"-"+w.templateHash(), "ReplicaSet", at)}
-		one.OwnerReferences = ownedBy("Deployment", w.key().Name)
-		one.Spec = appsv1.ReplicaSetSpec{Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: w.labels(true)}}
-		one.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: w.labels(true)}, Spec: w.spec}
-		return one
+		rs := &appsv1.ReplicaSet{ObjectMeta: w.meta(w.key().Name+"-"+w.templateHash(), "ReplicaSet", at)}
+		rs.OwnerReferences = ownedBy("Deployment", w.key().Name)
+		rs.Spec = appsv1.ReplicaSetSpec{Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: w.labels(true)}}
+		rs.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: w.labels(true)}, Spec: w.spec}
+		return rs
 	}
 	if len(w.sets) > 1 {
 		c.Delete(replicaSets.Plural, w.sets[0])

@@ -34,15 +34,15 @@ func (c *Crowd) Usage() ([]byte, error) {
 	at := metav1.NewTime(c.now)
 	for _, w := range c.workloads {
 		for _, pod := range w.pods {
-			one := metricsv1beta1.PodMetrics{Timestamp: at, Window: metav1.Duration{Duration: 15 * time.Second}}
-			one.Namespace, one.Name, one.Labels = pod.Namespace, pod.Name, pod.Labels
+			usage := metricsv1beta1.PodMetrics{Timestamp: at, Window: metav1.Duration{Duration: 15 * time.Second}}
+			usage.Namespace, usage.Name, usage.Labels = pod.Namespace, pod.Name, pod.Labels
 			for i := range ContainersOfPod {
 				n := int64(hash(pod.Name, i, c.minutes))
-				one.Containers = append(one.Containers, metricsv1beta1.ContainerMetrics{
+				usage.Containers = append(usage.Containers, metricsv1beta1.ContainerMetrics{
 					Name: containerName(i), Usage: amounts(leastCPU(w.variant())+n%spreadCPU, leastMemory(w.variant())+n/7%spreadMemory),
 				})
 			}
-			list.Items = append(list.Items, one)
+			list.Items = append(list.Items, usage)
 		}
 	}
 	var out bytes.Buffer

@@ -69,8 +69,8 @@ func (s *Server) list(w http.ResponseWriter, of *objects) {
 	e := encoder{Kind: of.Kind} // who has no informer takes JSON, too
 	w.Header().Set("Content-Type", asJSON)
 	fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":%q},"items":[`, of.GroupVersion().String(), of.Kind.Kind+"List", at)
-	for i, one := range all {
-		text, err := e.encode(one)
+	for i, object := range all {
+		text, err := e.encode(object)
 		if err != nil {
 			return // the answer ends too early, which the client reports
 		}

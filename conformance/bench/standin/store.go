@@ -135,8 +135,8 @@ func (s *Store) Len(plural string) int {
 
 func (o *objects) sorted() []client.Object {
 	out := make([]client.Object, 0, len(o.all))
-	for _, one := range o.all {
-		out = append(out, one)
+	for _, object := range o.all {
+		out = append(out, object)
 	}
 	slices.SortFunc(out, func(a, b client.Object) int {
 		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))

@@ -36,8 +36,8 @@ func patchedStatus(r *http.Request, into any) error {
 // named is the object in a path such as apis/GROUP/VERSION/namespaces/NS/PLURAL/NAME[/status].
 func named(path string) (key client.ObjectKey) {
 	parts := strings.Split(path, "/")
-	for i, one := range parts {
-		if one == "namespaces" && i+3 < len(parts) {
+	for i, part := range parts {
+		if part == "namespaces" && i+3 < len(parts) {
 			return client.ObjectKey{Namespace: parts[i+1], Name: parts[i+3]}
 		}
 	}

@@ -60,15 +60,15 @@ var features = []feature{
 // reduce removes the features without which the workload is refused as well, and names the others.
 func (f *finding) reduce() {
 	var out []string
-	for _, one := range features {
+	for _, feature := range features {
 		without := copied(f.Workload)
-		one.remove(without)
+		feature.remove(without)
 		switch {
 		case string(encoded(without)) == string(encoded(f.Workload)): // it has none
 		case f.shows(without):
 			f.Workload = without
 		default:
-			out = append(out, one.name)
+			out = append(out, feature.name)
 		}
 	}
 	f.need = strings.Join(out, ", ")
@@ -79,7 +79,7 @@ func withoutRanges(w *workloads.Workload, of corev1.LimitType) {
 		spec := &w.LimitRanges[i].Spec
 		spec.Limits = slices.DeleteFunc(spec.Limits, func(item corev1.LimitRangeItem) bool { return item.Type == of })
 	}
-	w.LimitRanges = slices.DeleteFunc(w.LimitRanges, func(one corev1.LimitRange) bool { return len(one.Spec.Limits) == 0 })
+	w.LimitRanges = slices.DeleteFunc(w.LimitRanges, func(limitRange corev1.LimitRange) bool { return len(limitRange.Spec.Limits) == 0 })
 }
 
 func copied(w *workloads.Workload) *workloads.Workload {

@@ -111,15 +111,15 @@ const pods = "pods"
 // mutated is a pod after defaults and the LimitRanger plugin.
 func (n *Namespace) mutated(pod *corev1.Pod) *core.Pod {
 	out := internalOf(pod)
-	for _, one := range n.ranges {
-		must(ranger.MutateLimit(one, pods, out))
+	for _, r := range n.ranges {
+		must(ranger.MutateLimit(r, pods, out))
 	}
 	return out
 }
 
 func (n *Namespace) refuses(pod *core.Pod) *Refusal {
-	for _, one := range n.ranges { // the plugin stops at the first LimitRange that refuses
-		switch err := ranger.ValidateLimit(one, pods, pod).(type) {
+	for _, r := range n.ranges { // the plugin stops at the first LimitRange that refuses
+		switch err := ranger.ValidateLimit(r, pods, pod).(type) {
 		case nil:
 		case utilerrors.Aggregate:
 			return &Refusal{Ranges: err.Errors()}

@@ -64,8 +64,8 @@ func TestNoPodIsEvictedForOneThatIsRefused(t *testing.T) {
 	})
 	for _, kind := range order {
 		some := forRefused[kind]
-		for _, one := range some {
-			numbers = append(numbers, one.number)
+		for _, item := range some {
+			numbers = append(numbers, item.number)
 		}
 		smallest := slices.MinFunc(some, func(a, b finding) int { return cmp.Compare(len(encoded(a.Workload)), len(encoded(b.Workload))) })
 		t.Logf("%d: %s; the smallest is workload %d, with %s", len(some), kind, smallest.number, smallest.on.name)

@@ -101,9 +101,9 @@ func removeOthers(folder, keep string) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range found {
-		if one != keep {
-			if err := os.RemoveAll(one); err != nil {
+	for _, path := range found {
+		if path != keep {
+			if err := os.RemoveAll(path); err != nil {
 				return err
 			}
 		}

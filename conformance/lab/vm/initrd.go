@@ -16,8 +16,8 @@ var bootModules = []string{"virtio_pci", "virtio_blk"}
 // makeInitrd writes the initial RAM disk, a cpio archive with a shell, the modules of the disk and the script that mounts it. It
 // is put together in a folder of its own.
 func makeInitrd(ctx context.Context, folder, root, version, to string) error {
-	for _, one := range []string{"bin", "dev", "proc", "disk"} {
-		if err := os.MkdirAll(filepath.Join(folder, one), 0o755); err != nil {
+	for _, name := range []string{"bin", "dev", "proc", "disk"} {
+		if err := os.MkdirAll(filepath.Join(folder, name), 0o755); err != nil {
 			return err
 		}
 	}

@@ -171,8 +171,8 @@ func (j *Judge) tolerance(a Act, p *pod, known time.Time) string {
 			continue
 		}
 		undisturbed := 0
-		for name, one := range j.podsAt(p.set, at) {
-			if one.started && !j.evictedSince(name, one, at, a) {
+		for name, pod := range j.podsAt(p.set, at) {
+			if pod.started && !j.evictedSince(name, pod, at, a) {
 				undisturbed++
 			}
 		}
@@ -206,8 +206,8 @@ func (j *Judge) budget(name string, budgets *line[pdb], a Act, p *pod, known tim
 		}
 		healthy := 0
 		for set := range j.of {
-			for name, one := range j.podsAt(set, at) {
-				if set.Namespace == a.Pod.Namespace && one.app == b.app && one.ready && !j.evictedSince(name, one, at, a) {
+			for name, pod := range j.podsAt(set, at) {
+				if set.Namespace == a.Pod.Namespace && pod.app == b.app && pod.ready && !j.evictedSince(name, pod, at, a) {
 					healthy++
 				}
 			}

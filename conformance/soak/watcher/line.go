@@ -55,10 +55,10 @@ func (l *line[T]) changes(out []time.Time, from, to time.Time) []time.Time {
 type lines[K comparable, T any] map[K]*line[T]
 
 func (l lines[K, T]) set(key K, at time.Time, is *T) {
-	one := l[key]
-	if one == nil {
-		one = &line[T]{}
-		l[key] = one
+	pod := l[key]
+	if pod == nil {
+		pod = &line[T]{}
+		l[key] = pod
 	}
-	one.set(at, is)
+	pod.set(at, is)
 }

@@ -195,11 +195,11 @@ var readDefaults = []struct{ name, otherwise string }{
 func AddReadFlags(f *pflag.FlagSet, c *Config, address string) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	AddFlags(all, c)
-	for _, one := range readDefaults {
-		flag := all.Lookup(one.name)
-		if flag.DefValue != one.otherwise {
-			_ = flag.Value.Set(one.otherwise) // the test of the flags sees that it is one
-			flag.DefValue = one.otherwise
+	for _, setting := range readDefaults {
+		flag := all.Lookup(setting.name)
+		if flag.DefValue != setting.otherwise {
+			_ = flag.Value.Set(setting.otherwise) // the test of the flags sees that it is one
+			flag.DefValue = setting.otherwise
 		}
 		f.AddFlag(flag)
 	}

@@ -175,11 +175,11 @@ func TestFlagsOfCommandsSuitAPrometheusOfToday(t *testing.T) {
 	var c Config
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	AddReadFlags(flags, &c, "history")
-	for _, one := range readDefaults {
-		flag := flags.Lookup(one.name)
-		require.Equal(t, one.otherwise, flag.Value.String(), one.name)
-		require.Equal(t, one.otherwise, flag.DefValue, one.name)
-		require.False(t, flag.Changed, one.name)
+	for _, setting := range readDefaults {
+		flag := flags.Lookup(setting.name)
+		require.Equal(t, setting.otherwise, flag.Value.String(), setting.name)
+		require.Equal(t, setting.otherwise, flag.DefValue, setting.name)
+		require.False(t, flag.Changed, setting.name)
 	}
 	c.Address = "http://a"
 	require.NoError(t, c.Validate(), "the defaults are valid")

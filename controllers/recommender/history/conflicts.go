@@ -192,14 +192,14 @@ func SeveralClusters(label Differing, choice string) string {
 // come first.
 func Differences(series []map[string]string) (out []Differing) {
 	values := map[string]map[string]bool{}
-	for _, one := range series {
-		for label := range one {
+	for _, s := range series {
+		for label := range s {
 			values[label] = map[string]bool{}
 		}
 	}
 	for label, all := range values {
-		for _, one := range series {
-			all[one[label]] = true
+		for _, s := range series {
+			all[s[label]] = true
 		}
 		if len(all) > 1 && !OfOneRun(label) {
 			out = append(out, Differing{label, slices.Sorted(maps.Keys(all))})
@@ -237,12 +237,12 @@ func (c *Conflict) Text(choice string) string {
 	}
 	text := fmt.Sprintf("%d %s series that contradict each other, e.g. %s of pod %s/%s", c.Containers, verb, c.Container, c.Pod.Namespace, c.Pod.Name)
 	var other []string
-	for i, one := range c.Labels {
+	for i, label := range c.Labels {
 		if i == 0 {
-			text += ": label " + one.String()
+			text += ": label " + label.String()
 			continue
 		}
-		other = append(other, one.Label)
+		other = append(other, label.Label)
 	}
 	if len(other) > 0 {
 		text += " (" + strings.Join(other, ", ") + " differ, too)"

@@ -186,8 +186,8 @@ func (f *faults) add(text, example string, cause error) *fault {
 // err is nil without faults, otherwise all of them, one a line.
 func (f faults) err() error {
 	var errs []error
-	for _, one := range f {
-		errs = append(errs, one)
+	for _, fault := range f {
+		errs = append(errs, fault)
 	}
 	return errors.Join(errs...)
 }

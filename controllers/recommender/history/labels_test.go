@@ -49,9 +49,9 @@ func TestLabelsComeInParts(t *testing.T) {
 		require.Greater(t, largest, 4*time.Hour)
 		require.Equal(t, asked(query), asked("")[:len(asked(query))], "they are asked for first")
 		end := now.Add(-8 * 24 * time.Hour)
-		for _, one := range asked(query) {
-			d := length(one.query)
-			require.Equal(t, end.Add(d).Unix(), one.end)
+		for _, request := range asked(query) {
+			d := length(request.query)
+			require.Equal(t, end.Add(d).Unix(), request.end)
 			if d <= 10*time.Hour {
 				end = end.Add(d)
 			}

@@ -54,8 +54,8 @@ func TestSamplesHaveOneOrder(t *testing.T) {
 	pods, _ := s.Load(t.Context(), now)
 	var got []string
 	for _, p := range pods {
-		for _, one := range p.Samples() {
-			got = append(got, fmt.Sprintf("%s/%s/%s %d %d@%d", one.Pod.Namespace, one.Pod.Name, one.Container, one.Resource, one.Amount, int(one.At.Sub(now).Minutes())))
+		for _, sample := range p.Samples() {
+			got = append(got, fmt.Sprintf("%s/%s/%s %d %d@%d", sample.Pod.Namespace, sample.Pod.Name, sample.Container, sample.Resource, sample.Amount, int(sample.At.Sub(now).Minutes())))
 		}
 	}
 	require.Equal(t, []string{

@@ -60,16 +60,16 @@ func (m *Matchers) Type() string { return "matchers" }
 // String is how PromQL writes them, without braces.
 func (m *Matchers) String() string {
 	var out []string
-	for _, one := range *m {
-		out = append(out, one.String())
+	for _, matcher := range *m {
+		out = append(out, matcher.String())
 	}
 	return strings.Join(out, ", ")
 }
 
 // names are those of the labels.
 func (m Matchers) names() (out []string) {
-	for _, one := range m {
-		out = append(out, one.Name)
+	for _, matcher := range m {
+		out = append(out, matcher.Name)
 	}
 	return out
 }

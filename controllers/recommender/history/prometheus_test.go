@@ -93,9 +93,9 @@ func within(r *http.Request, answer string) string {
 	end, _ := strconv.ParseFloat(r.FormValue("end"), 64)
 	return valuesOf.ReplaceAllStringFunc(answer, func(values string) string {
 		var kept []string
-		for _, one := range oneValue.FindAllStringSubmatch(values, -1) {
-			if at, _ := strconv.ParseFloat(one[1], 64); start <= at && at <= end {
-				kept = append(kept, one[0])
+		for _, match := range oneValue.FindAllStringSubmatch(values, -1) {
+			if at, _ := strconv.ParseFloat(match[1], 64); start <= at && at <= end {
+				kept = append(kept, match[0])
 			}
 		}
 		return `"values":[` + strings.Join(kept, ",") + "]"

@@ -45,9 +45,9 @@ func recorded(t *testing.T, before func(w http.ResponseWriter, of request) bool)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL, func(query string) (out []request) {
-		for _, one := range all {
-			if strings.HasPrefix(one.query, query) {
-				out = append(out, one)
+		for _, request := range all {
+			if strings.HasPrefix(request.query, query) {
+				out = append(out, request)
 			}
 		}
 		return out
@@ -58,10 +58,10 @@ func recorded(t *testing.T, before func(w http.ResponseWriter, of request) bool)
 func covered(t *testing.T, list []request, from, to time.Time, most int64) {
 	t.Helper()
 	next := from.Unix()
-	for _, one := range list {
-		require.Equal(t, next, one.start)
-		require.LessOrEqual(t, one.steps, most)
-		next = one.start + one.steps*60
+	for _, request := range list {
+		require.Equal(t, next, request.start)
+		require.LessOrEqual(t, request.steps, most)
+		next = request.start + request.steps*60
 	}
 	require.Greater(t, next, to.Unix())
 }
@@ -96,9 +96,9 @@ func TestASizeThatWasTooLargeIsSeldomAskedAgain(t *testing.T) {
 	require.Len(t, pods[0].Samples(), 2*(10*24*60+1))
 	require.Equal(t, 16, refused, "256 and 128 of each, and again after 16, 32 and 64 parts")
 	var good []request
-	for _, one := range asked(memory) {
-		if one.steps <= 100 {
-			good = append(good, one)
+	for _, request := range asked(memory) {
+		if request.steps <= 100 {
+			good = append(good, request)
 		}
 	}
 	covered(t, good, now.Add(-10*24*time.Hour), now, 64)

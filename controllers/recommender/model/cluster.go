@@ -171,8 +171,8 @@ func (c *Cluster) SetPod(id PodID, spec PodSpec, now time.Time) {
 	if p.group != before {
 		fresh = p.containers
 	}
-	for _, one := range fresh {
-		c.reconnect(p, one, before, now)
+	for _, pod := range fresh {
+		c.reconnect(p, pod, before, now)
 	}
 }
 
@@ -184,9 +184,9 @@ func (c *Cluster) KeepPods(keep map[PodID]bool) {
 		}
 		p.leave()
 		delete(c.pods, id)
-		for _, one := range p.containers {
-			if one.counted { // from now on the checkpoint holds the peak of its last window
-				p.group.touch(one.name)
+		for _, c := range p.containers {
+			if c.counted { // from now on the checkpoint holds the peak of its last window
+				p.group.touch(c.name)
 			}
 		}
 	}
@@ -194,28 +194,28 @@ func (c *Cluster) KeepPods(keep map[PodID]bool) {
 
 // AddSample records a sample of a container that SetPod named.
 func (c *Cluster) AddSample(s Sample, now time.Time) Taken {
-	p, one, taken := c.find(s.Pod, s.Container, s.At, now)
-	if one == nil {
+	p, container, taken := c.find(s.Pod, s.Container, s.At, now)
+	if container == nil {
 		return taken
 	}
-	if most, ok := Plausible(c.windowOf(p, one), s.Resource, s.Amount); !ok {
+	if most, ok := Plausible(c.windowOf(p, container), s.Resource, s.Amount); !ok {
 		c.excess.Add(s, most)
 		return Implausible
 	}
-	if taken = one.judgeSample(s); taken != Accepted {
+	if taken = container.judgeSample(s); taken != Accepted {
 		return taken
 	}
 	changed := true
-	c.begin(p, one, now)
+	c.begin(p, container, now)
 	switch {
-	case s.Resource == CPU && c.Unread && one.lastCPUSample.IsZero():
-		one.lastCPUSample, one.lastCPU, changed = s.At, s.Amount, false
-		one.early = &earlySample{container: one.name, milli: s.Amount, at: s.At, of: one.aggregate, group: p.group}
-		c.early = append(c.early, one.early)
+	case s.Resource == CPU && c.Unread && container.lastCPUSample.IsZero():
+		container.lastCPUSample, container.lastCPU, changed = s.At, s.Amount, false
+		container.early = &earlySample{container: container.name, milli: s.Amount, at: s.At, of: container.aggregate, group: p.group}
+		c.early = append(c.early, container.early)
 	case s.Resource == CPU:
-		one.addCPU(s.Amount, s.At)
+		container.addCPU(s.Amount, s.At)
 	default:
-		changed = one.addMemory(s.Amount, s.At, false)
+		changed = container.addMemory(s.Amount, s.At, false)
 	}
 	c.took(p, s, changed, false)
 	return Accepted
@@ -225,33 +225,33 @@ func (c *Cluster) AddSample(s Sample, now time.Time) Taken {
 // reported memory and the largest sample of the window (0 = none), given the workload whose
 // policies govern, nil without one. bump returns false for an OOM without effect.
 func (c *Cluster) AddOOM(o OOM, now time.Time, bump func(w *Workload, reported, peak int64) (bytes int64, ok bool)) Taken {
-	p, one, taken := c.find(o.Pod, o.Container, o.At, now)
-	if one == nil {
+	p, container, taken := c.find(o.Pod, o.Container, o.At, now)
+	if container == nil {
 		return taken
 	}
-	if _, stored := one.judged(); !o.At.After(stored) {
+	if _, stored := container.judged(); !o.At.After(stored) {
 		return Old
 	}
-	if one.judge(o.At); one.aggregate.known() {
+	if container.judge(o.At); container.aggregate.known() {
 		p.group.touch(o.Container)
 	}
-	window := c.windowOf(p, one)
-	if one.tooOld(o.At, window.Interval) || (o.Late && now.Sub(o.At) >= window.Interval) {
+	window := c.windowOf(p, container)
+	if container.tooOld(o.At, window.Interval) || (o.Late && now.Sub(o.At) >= window.Interval) {
 		return Old
 	}
 	if most, ok := Plausible(window, Memory, o.Memory); !ok {
 		c.excess.Add(Sample{Pod: o.Pod, Container: o.Container, Resource: Memory, Amount: o.Memory, At: o.At}, most)
 		return Implausible
 	}
-	bytes, ok := bump(p.group.governor(), o.Memory, one.memoryPeak)
+	bytes, ok := bump(p.group.governor(), o.Memory, container.memoryPeak)
 	switch {
 	case !ok:
 		return Disabled
 	case bytes < 0:
 		return Negative
 	}
-	c.begin(p, one, now)
-	changed := one.addMemory(bytes, o.At, true)
+	c.begin(p, container, now)
+	changed := container.addMemory(bytes, o.At, true)
 	c.took(p, Sample{Pod: o.Pod, Container: o.Container, Resource: Memory, Amount: bytes, At: o.At}, changed, true)
 	return Accepted
 }
@@ -270,18 +270,18 @@ func (c *Cluster) find(id PodID, name string, at, now time.Time) (*pod, *contain
 	if p == nil {
 		return nil, nil, Unknown
 	}
-	one := p.container(name)
+	known := p.container(name)
 	switch {
-	case one == nil && slices.Contains(p.init, name):
+	case known == nil && slices.Contains(p.init, name):
 		return nil, nil, Init
-	case one == nil:
+	case known == nil:
 		return nil, nil, Unknown
 	case at.IsZero():
 		return nil, nil, Old
-	case at.After(now.Add(c.windowOf(p, one).ClockSkew)):
+	case at.After(now.Add(c.windowOf(p, known).ClockSkew)):
 		return nil, nil, Future
 	}
-	return p, one, Accepted
+	return p, known, Accepted
 }
 
 // windowOf is the window of a container: its aggregate's, or after that has expired, that of the one

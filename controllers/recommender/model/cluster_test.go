@@ -306,8 +306,8 @@ func TestLinksAreThoseOfTheLabels(t *testing.T) {
 		case 2:
 			delete(pods, name)
 			keep := map[PodID]bool{}
-			for one := range pods {
-				keep[PodID{"ns", one}] = true
+			for pod := range pods {
+				keep[PodID{"ns", pod}] = true
 			}
 			c.KeepPods(keep)
 		case 3, 4:

@@ -51,15 +51,15 @@ func (c *Cluster) resume(w *Workload, name string, r *resumption, now time.Time)
 		e := &r.pods[i]
 		named[e.pod] = e
 		p := c.pods[PodID{Namespace: w.ID.Namespace, Name: e.pod}]
-		var one *container
+		var known *container
 		if p != nil && !p.created.After(r.written) && slices.Contains(p.group.workloads, w) {
-			one = p.container(name)
+			known = p.container(name)
 		}
 		switch {
-		case one != nil && p.group.governor() == w:
-			c.begin(p, one, now)
-			one.resume(e, restored)
-		case one != nil && one.windowEnd.Equal(e.windowEnd): // the workload that governs has given it
+		case known != nil && p.group.governor() == w:
+			c.begin(p, known, now)
+			known.resume(e, restored)
+		case known != nil && known.windowEnd.Equal(e.windowEnd): // the workload that governs has given it
 			if e.counted && e.stored {
 				restored.Memory.Subtract(float64(e.peak()), 1, e.windowEnd)
 			}
@@ -72,9 +72,9 @@ func (c *Cluster) resume(w *Workload, name string, r *resumption, now time.Time)
 			continue
 		}
 		for _, p := range g.pods {
-			one := p.container(name)
-			if one != nil && named[p.id.Name] == nil && !p.created.After(r.written) && one.lastCPUSample.IsZero() {
-				one.lastCPUSample, one.lastCPU = r.others, -1
+			known := p.container(name)
+			if known != nil && named[p.id.Name] == nil && !p.created.After(r.written) && known.lastCPUSample.IsZero() {
+				known.lastCPUSample, known.lastCPU = r.others, -1
 			}
 		}
 	}
@@ -134,6 +134,6 @@ func (c *Cluster) Resumed(id PodID, name string) bool {
 	if p == nil {
 		return false
 	}
-	one := p.container(name)
-	return one != nil && one.resumed
+	known := p.container(name)
+	return known != nil && known.resumed
 }

@@ -85,8 +85,8 @@ func TestMemoryAloneIsHistory(t *testing.T) {
 			again.CollectGarbage(day.Add(last))
 			require.InDelta(t, gib, memoryIn(again, restarted).Percentile(0.9), gib/5, "a restart changes nothing")
 
-			for _, one := range []*Cluster{c, again} {
-				one.CollectGarbage(day.Add(last + 1))
+			for _, cluster := range []*Cluster{c, again} {
+				cluster.CollectGarbage(day.Add(last + 1))
 			}
 			require.Empty(t, w.View(c.Settings()).Containers, "it ends eight days after the last sample")
 			require.Empty(t, restarted.View(c.Settings()).Containers)

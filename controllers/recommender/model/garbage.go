@@ -67,10 +67,10 @@ func (c *Cluster) collect(g *group, now time.Time) {
 		return
 	}
 	for _, p := range g.pods {
-		for _, one := range p.containers {
-			if dropped[one.name] && one.aggregate != nil {
-				one.aggregate, one.expired = nil, one.aggregate
-				one.losePeak()
+		for _, c := range p.containers {
+			if dropped[c.name] && c.aggregate != nil {
+				c.aggregate, c.expired = nil, c.aggregate
+				c.losePeak()
 			}
 		}
 	}

@@ -33,12 +33,12 @@ type tally struct {
 // add counts a pod, or, with -1, counts it no longer.
 func (t *tally) add(p *pod, by int) {
 	t.pods += by
-	for _, one := range p.containers {
+	for _, c := range p.containers {
 		if t.containers == nil {
 			t.containers = map[string]int{}
 		}
-		if t.containers[one.name] += by; t.containers[one.name] == 0 {
-			delete(t.containers, one.name)
+		if t.containers[c.name] += by; t.containers[c.name] == 0 {
+			delete(t.containers, c.name)
 		}
 	}
 	if p.spec.cpu {
@@ -159,8 +159,8 @@ func (w *Workload) regrouped(g *group) {
 }
 
 func unlink(g *group, w *Workload) {
-	g.workloads = slices.DeleteFunc(g.workloads, func(one *Workload) bool { return one == w })
-	w.groups = slices.DeleteFunc(w.groups, func(one *group) bool { return one == g })
+	g.workloads = slices.DeleteFunc(g.workloads, func(workload *Workload) bool { return workload == w })
+	w.groups = slices.DeleteFunc(w.groups, func(other *group) bool { return other == g })
 	w.regrouped(g)
 }
 

@@ -34,15 +34,15 @@ func (w *Workload) Live() map[string][]Live {
 				if c.aggregate == nil { // it has expired
 					continue
 				}
-				one := Live{
+				live := Live{
 					Pod: p.id.Name, Active: p.active,
 					Memory: max(c.memoryPeak, c.lastMemory), MemoryAt: c.lastMemorySample,
 					Peak: c.peak(), Ends: c.windowEnd, Window: c.aggregate.Window,
 				}
 				if c.lastCPU >= 0 {
-					one.CPU, one.CPUAt = c.lastCPU, c.lastCPUSample
+					live.CPU, live.CPUAt = c.lastCPU, c.lastCPUSample
 				}
-				out[c.name] = append(out[c.name], one)
+				out[c.name] = append(out[c.name], live)
 			}
 		}
 	}

@@ -67,8 +67,8 @@ func TestAnOpenWindowGoesOnAfterARestart(t *testing.T) {
 	require.Zero(t, back.Revision("a"), "nothing needs to be written")
 	for i, bytes := range []int64{1e9, 5e9, 2e9} {
 		at := time.Duration(i+4) * time.Minute
-		for _, one := range []*Cluster{c, again} {
-			require.Equal(t, Accepted, one.AddSample(memoryAt(id, "a", bytes, at), day.Add(at)))
+		for _, cluster := range []*Cluster{c, again} {
+			require.Equal(t, Accepted, cluster.AddSample(memoryAt(id, "a", bytes, at), day.Add(at)))
 		}
 	}
 	require.Equal(t, above(5e9), memoryIn(again, back).Percentile(0))

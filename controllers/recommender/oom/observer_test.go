@@ -100,8 +100,8 @@ func TestTooManyAreForgottenFromTheOldestOnAndSaidOnce(t *testing.T) {
 	}
 	got := o.Drain()
 	require.Len(t, got, maxWaiting)
-	for _, one := range got {
-		require.NotContains(t, []string{"web-0", "web-6"}, one.Pod.Name)
+	for _, oom := range got {
+		require.NotContains(t, []string{"web-0", "web-6"}, oom.Pod.Name)
 	}
 	require.Equal(t, before+7, testutil.ToFloat64(dropped))
 	require.Len(t, lines, 1)
@@ -122,8 +122,8 @@ func flood(o *Observer, namespace string, events int) {
 
 func perNamespace(ooms []model.OOM) map[string]int {
 	out := map[string]int{}
-	for _, one := range ooms {
-		out[one.Pod.Namespace]++
+	for _, oom := range ooms {
+		out[oom.Pod.Namespace]++
 	}
 	return out
 }

@@ -85,11 +85,11 @@ func FromFirst(pod *corev1.Pod) []model.OOM {
 
 // shows: a status has the end of a container, or one that came later.
 func shows(s *corev1.ContainerStatus, end *corev1.ContainerStateTerminated) bool {
-	for _, one := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
-		if one == nil {
+	for _, terminated := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+		if terminated == nil {
 			continue
 		}
-		if one.FinishedAt.After(end.FinishedAt.Time) || one.FinishedAt.Equal(&end.FinishedAt) && one.ContainerID == end.ContainerID {
+		if terminated.FinishedAt.After(end.FinishedAt.Time) || terminated.FinishedAt.Equal(&end.FinishedAt) && terminated.ContainerID == end.ContainerID {
 			return true
 		}
 	}

@@ -100,9 +100,9 @@ func overridden(answer *corev1.Pod, change facts.PodChange) error {
 	if len(others) == 0 {
 		return nil
 	}
-	one := others[0]
+	other := others[0]
 	return apierrors.NewForbidden(corev1.Resource("pods/resize"), answer.Name, fmt.Errorf(
-		"a mutating webhook or policy changes the resize: %s of %s is %s in the answer, not %s", one.Field, cmp.Or(one.Container, "the pod"), cmp.Or(one.From, "unset"), one.To))
+		"a mutating webhook or policy changes the resize: %s of %s is %s in the answer, not %s", other.Field, cmp.Or(other.Container, "the pod"), cmp.Or(other.From, "unset"), other.To))
 }
 
 // patch returns the pod as the API server answers it.

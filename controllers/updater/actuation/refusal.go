@@ -53,7 +53,7 @@ func RefusalOf(err error) facts.Refusal {
 	}
 	status := answer.Status()
 	has := func(texts []string) bool {
-		return slices.ContainsFunc(texts, func(one string) bool { return strings.Contains(status.Message, one) })
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(status.Message, text) })
 	}
 	switch code := status.Code; {
 	case ofBudget(err, status):

@@ -103,12 +103,12 @@ func (d dashboard) json() ([]byte, error) {
 func (d dashboard) templating() []object {
 	out := []object{{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}}
 	for _, v := range d.variables {
-		one := object{"name": v.name, "label": v.name, "type": "query", "datasource": datasource, "refresh": 2, "sort": 1,
+		variable := object{"name": v.name, "label": v.name, "type": "query", "datasource": datasource, "refresh": 2, "sort": 1,
 			"query": object{"query": v.query, "refId": "variable-" + v.name}, "includeAll": v.all, "multi": v.all}
 		if v.all {
-			one["allValue"], one["current"] = ".*", object{"text": "All", "value": "$__all"}
+			variable["allValue"], variable["current"] = ".*", object{"text": "All", "value": "$__all"}
 		}
-		out = append(out, one)
+		out = append(out, variable)
 	}
 	return out
 }

@@ -244,8 +244,8 @@ func freeNames(e celast.Expr, names Names) (out []celast.Expr) {
 		case celast.SelectKind:
 			visit(e.AsSelect().Operand())
 		case celast.ListKind:
-			for _, one := range e.AsList().Elements() {
-				visit(one)
+			for _, element := range e.AsList().Elements() {
+				visit(element)
 			}
 		case celast.MapKind:
 			for _, entry := range e.AsMap().Entries() {

@@ -22,8 +22,8 @@ func scalar(text string) source.Scalar {
 // define declares definitions in the form "name(a, b): expression".
 func define(list ...string) *document.Pipeline {
 	p := &document.Pipeline{Name: scalar("p"), Version: scalar("1.0.0")}
-	for _, one := range list {
-		signature, expression, _ := strings.Cut(one, ": ")
+	for _, definition := range list {
+		signature, expression, _ := strings.Cut(definition, ": ")
 		name, args, _ := strings.Cut(strings.TrimSuffix(signature, ")"), "(")
 		f := document.Definition{Name: scalar(name), Expression: scalar(expression)}
 		for arg := range strings.SplitSeq(args, ", ") {

@@ -113,7 +113,7 @@ func (r *Resolved) Mix(a, b *document.Overlay) bool {
 			if t.kind == anchors || theirs.kind == anchors || t.kind == sets && theirs.kind == sets {
 				continue
 			}
-			if one, other := t.entry(), theirs.entry(); under(one, other) || under(other, one) {
+			if ours, other := t.entry(), theirs.entry(); under(ours, other) || under(other, ours) {
 				return true
 			}
 		}

@@ -159,8 +159,8 @@ func (r *Resolved) findWhole(path string) (spot, error) {
 		return at, fmt.Errorf("%q is too deep: name a rule set, set/stage, set/stage/rule, set/decision or set/validation", path)
 	}
 	var rules []string
-	for _, one := range set.Stages[at.Entry].Rules {
-		rules = append(rules, one.Name.Value)
+	for _, rule := range set.Stages[at.Entry].Rules {
+		rules = append(rules, rule.Name.Value)
 	}
 	at.Rule = slices.Index(rules, parts[2])
 	at.path += "/" + parts[2]

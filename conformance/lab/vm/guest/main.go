@@ -29,8 +29,8 @@ func main() {
 func pause() {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCHLD)
-	for one := range signals {
-		if one != syscall.SIGCHLD {
+	for signal := range signals {
+		if signal != syscall.SIGCHLD {
 			return
 		}
 		for {
