@@ -50,6 +50,8 @@ type Options struct {
 	// Recommended, if set, receives each recommendation that a candidate writes; it must not change
 	// the VPA. Calls come from several goroutines.
 	Recommended func(policy string, at time.Time, v *vpav1.VerticalPodAutoscaler)
+
+	thorough bool // for tests: nothing is taken over from one cycle to the next
 }
 
 // These suit a backtest, which makes a lot of garbage and keeps little but the packed history.
@@ -84,7 +86,7 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 	if len(staged.Workloads) == 0 {
 		return nil, cluster.Notes(), faults.Join(unusable, errors.New("no usage belongs to a workload of the manifests: nothing was replayed; name the workloads with -f"))
 	}
-	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans), interval: int64(o.Interval), points: o.Points, listen: o.Recommended}}
+	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans), interval: int64(o.Interval), points: o.Points, thorough: o.thorough, listen: o.Recommended}}
 	b.window(spans)
 	if err := b.checkWindow(spans); err != nil {
 		return nil, cluster.Notes(), faults.Join(unusable, err)

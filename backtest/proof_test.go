@@ -61,6 +61,33 @@ func text(t testing.TB, r *Report) string {
 	return string(out)
 }
 
+// TestWhatIsTakenOverFromCycleToCycleIsStillTrue compares with replays that assess every pod in
+// every cycle.
+func TestWhatIsTakenOverFromCycleToCycleIsStillTrue(t *testing.T) {
+	actions, seeds := map[EventType]int{}, 6
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range uint64(seeds) {
+		quick, _ := randomWorld(t, seed, 3).runNoted(with(t, Shipped))
+		w := randomWorld(t, seed, 3)
+		w.options.thorough = true
+		thorough, _ := w.runNoted(with(t, Shipped))
+		require.Equal(t, text(t, thorough), text(t, quick), "seed %d", seed)
+		for _, c := range of(t, quick, Shipped).Containers {
+			for _, e := range c.Series.Events {
+				actions[e.Type]++
+			}
+		}
+	}
+	if testing.Short() {
+		return // one world has not all of them
+	}
+	for _, what := range []EventType{Evicted, Resized, OOMKill, Started, Ended} {
+		require.NotZero(t, actions[what], "the worlds of this test have no event %s: %v", what, actions)
+	}
+}
+
 // TestTheSameInputGivesTheSameBytes: neither the number of cores nor the order of replays shows.
 func TestTheSameInputGivesTheSameBytes(t *testing.T) {
 	run := func(cores int) string {

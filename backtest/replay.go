@@ -50,6 +50,7 @@ type setting struct {
 	maxGap   int64
 	points   int                // of series; 0 = none are recorded
 	passed   func(cycles int64) // of each pod
+	thorough bool               // every pod is assessed in every cycle, changed or not
 	listen   func(policy string, at time.Time, v *vpav1.VerticalPodAutoscaler)
 }
 
@@ -61,6 +62,9 @@ type livePod struct {
 	containers []liveContainer
 	changer    *liveVPA // whose updates change the running pod
 	other      string   // the VPA by which admission would replace it, if that is another one
+
+	assessed *podupdate.Candidate // what the updater found out last; nil = assess it again
+	version  int                  // of the recommendation that it was assessed by
 }
 
 // liveContainer is a container of the pod in a slot.

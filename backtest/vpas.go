@@ -84,7 +84,7 @@ func (r *replay) match(p matcher.Purpose, pod *corev1.Pod) *liveVPA {
 
 // assign finds the VPAs of the pod in a slot.
 func (r *replay) assign(p *livePod) {
-	p.changer, p.other = r.match(matcher.Update, p.pod), ""
+	p.changer, p.other, p.assessed = r.match(matcher.Update, p.pod), "", nil
 	if p.changer != nil && !p.changer.Takes(matcher.Update) {
 		p.changer = nil
 	}
