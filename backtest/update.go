@@ -103,7 +103,7 @@ func (r *replay) step(v *liveVPA, by podupdate.Actuator, now time.Time) *podupda
 
 // candidate assesses the pod of a slot. An assessment is still true while neither the pod nor its
 // recommendation has changed, but for the time: facts that depend on it are the ages of pods, which rules
-// take from Now; of OOM kills; and of startup boosts. It is half of the time of a replay.
+// take from Now; of OOM kills; and of startup boosts. Without this a replay takes twice the time.
 func (r *replay) candidate(slot int, v *liveVPA, now time.Time) *podupdate.Candidate {
 	p := &r.pods[slot]
 	if last := p.assessed; last != nil && last.Request.Pod == p.pod && p.version == v.version && !restarted(p.pod) && !facts.Boosted(p.pod) && !r.thorough {
@@ -120,7 +120,7 @@ func (r *replay) candidate(slot int, v *liveVPA, now time.Time) *podupdate.Candi
 	return out
 }
 
-// restarted reports whether a container of a pod has run out of memory.
+// restarted reports whether a container of a pod has run out of memory: nothing else restarts one in a replay.
 func restarted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 })
 }

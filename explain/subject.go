@@ -214,17 +214,21 @@ func (s Subject) several(namespaces []string) error {
 
 // nobody is the error of a subject that is not there.
 func (s Subject) nobody(list []vpav1.VerticalPodAutoscaler) error {
-	names, bare := make([]string, len(list)), sets.New[string]()
+	names, known := make([]string, len(list)), sets.New[string]()
 	for i := range list {
 		names[i] = list[i].Namespace + "/" + list[i].Name
-		bare.Insert(list[i].Name, target.Of(&list[i]).Name)
+		known.Insert(list[i].Name)
+		if s.Kind != vpaKind {
+			known.Insert(target.Of(&list[i]).Name)
+		}
 	}
 	slices.Sort(names)
 	have := "there is no VerticalPodAutoscaler" + in(s.Namespace)
 	if len(names) > 0 {
 		have = "there are the VerticalPodAutoscalers " + simulate.Few(names)
 	}
-	if near := faults.DidYouMean(s.Name, sets.List(bare)); s.Name != "" && near != "" {
+	known.Delete(s.Name) // it is of another kind
+	if near := faults.DidYouMean(s.Name, sets.List(known)); s.Name != "" && near != "" {
 		have = near
 	}
 	if s.Name == "" {

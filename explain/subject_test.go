@@ -140,10 +140,10 @@ func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 		require.Contains(t, got.why, want)
 	}
 	for ask, want := range map[Subject]string{
-		{Namespace: "shop", Name: "web-vp"}:                              "is called shop/web-vp: did you mean web-vpa",
+		{Namespace: "shop", Name: "wev-vpa"}:                             "is called shop/wev-vpa: did you mean web-vpa?",
 		{Namespace: "shop", Kind: "VerticalPodAutoscaler", Name: "inne"}: "is called VerticalPodAutoscaler shop/inne: did you mean inner?",
 		{Namespace: "shop", Name: "zzz"}:                                 "is called shop/zzz: there are the VerticalPodAutoscalers shop/inner, shop/only, shop/web-vpa",
-		{Namespace: "shop", Kind: "StatefulSet", Name: "web"}:            "is called StatefulSet shop/web: ",
+		{Namespace: "shop", Kind: "StatefulSet", Name: "web"}:            "is called StatefulSet shop/web: there are the VerticalPodAutoscalers shop/inner, shop/only, shop/web-vpa",
 		{Name: "web-vpa"}: "web-vpa is in namespaces shop, stage; choose one with -n",
 	} {
 		_, err := find(t.Context(), c, ask, orderBy(nil))

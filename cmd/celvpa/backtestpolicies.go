@@ -131,9 +131,9 @@ func (o *backtestOptions) sweep(t *tried) error {
 				return fmt.Errorf("--sweep %s: %s is swept twice; name all its values at once", text, key)
 			}
 			for _, value := range values {
-				with := maps.Clone(before)
-				with[key] = value
-				next = append(next, with)
+				combination := maps.Clone(before)
+				combination[key] = value
+				next = append(next, combination)
 			}
 		}
 		if combinations = next; len(combinations)*len(t.named) > maxPolicies {

@@ -393,9 +393,9 @@ func printAmounts(p *page, list []explain.Amounts) {
 }
 
 func percentile(list []answers.Percentile, percent string) string {
-	for _, share := range list {
-		if share.Percent == percent {
-			return share.Amount
+	for _, p := range list {
+		if p.Percent == percent {
+			return p.Amount
 		}
 	}
 	return "-"

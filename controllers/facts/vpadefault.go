@@ -268,8 +268,8 @@ func (p *part) record(of map[string]any) *lang.Record {
 // list drops entries of the wrong type.
 func (p *part) list(of []any) ref.Val {
 	vals := []ref.Val{}
-	for _, field := range of {
-		if v := p.items.bind(field); v != nil {
+	for _, value := range of {
+		if v := p.items.bind(value); v != nil {
 			vals = append(vals, v)
 		}
 	}

@@ -63,10 +63,28 @@ func alike(unknown string, known []string, other map[string]string) []string {
 		if other[name] != "" {
 			likeness[name] = max(likeness[name], matcher.Score(other[name]))
 		}
+		if oneLetter(unknown, name) {
+			likeness[name] = max(likeness[name], alikeFrom)
+		}
 	}
 	near := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return likeness[name] < alikeFrom })
 	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(likeness[b], likeness[a]) })
 	return near[:min(len(near), mostAlike)]
+}
+
+// oneLetter reports whether names of at least four letters differ in one that is added, dropped or replaced,
+// which similarities find only towards the end of a short name.
+func oneLetter(a, b string) bool {
+	if min(len(a), len(b)) < 4 {
+		return false
+	}
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return max(len(a), len(b)) == 1
 }
 
 // akin returns the names that have most words in common with an unknown one.

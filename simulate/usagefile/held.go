@@ -53,21 +53,21 @@ func (h held) add(of Series, metric map[string]string, second bool, points []fin
 	slices.SortStableFunc(points, func(a, b finePoint) int { return cmp.Compare(a.at, b.at) })
 	points = slices.CompactFunc(points, func(a, b finePoint) bool { return a.at == b.at })
 	key := without(coreLabel, metric)
-	interval := h[key]
-	if interval == nil {
-		interval = &sum{of: of, name: nameOf(metric), second: second, cores: map[string][]span{}}
-		h[key] = interval
+	total := h[key]
+	if total == nil {
+		total = &sum{of: of, name: nameOf(metric), second: second, cores: map[string][]span{}}
+		h[key] = total
 		bytes = bytesPerSeries + len(key)
 	}
 	core := metric[coreLabel]
 	points = slices.DeleteFunc(points, func(p finePoint) bool {
-		return slices.ContainsFunc(interval.cores[core], func(s span) bool { return s.first <= p.at && p.at <= s.last })
+		return slices.ContainsFunc(total.cores[core], func(s span) bool { return s.first <= p.at && p.at <= s.last })
 	})
 	if len(points) > 0 {
-		interval.cores[core] = append(interval.cores[core], span{points[0].at, points[len(points)-1].at})
-		before := len(interval.points)
-		interval.points = added(interval.points, points)
-		bytes += bytesPerRow * (len(interval.points) - before)
+		total.cores[core] = append(total.cores[core], span{points[0].at, points[len(points)-1].at})
+		before := len(total.points)
+		total.points = added(total.points, points)
+		bytes += bytesPerRow * (len(total.points) - before)
 	}
 	return bytes
 }
@@ -114,16 +114,16 @@ func (h held) release(count func(of Series, name string) bool, add func(of Serie
 		return strings.Compare(a, b)
 	})
 	for _, key := range keys {
-		interval := h[key]
-		if !count(interval.of, interval.name) {
+		total := h[key]
+		if !count(total.of, total.name) {
 			continue
 		}
-		for _, p := range interval.points {
+		for _, p := range total.points {
 			amount := p.amount
-			if interval.of.Kind == CPU {
+			if total.of.Kind == CPU {
 				amount /= finePerMilli
 			}
-			add(interval.of, p.at, amount)
+			add(total.of, p.at, amount)
 		}
 	}
 	clear(h)

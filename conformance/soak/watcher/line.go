@@ -55,10 +55,10 @@ func (l *line[T]) changes(out []time.Time, from, to time.Time) []time.Time {
 type lines[K comparable, T any] map[K]*line[T]
 
 func (l lines[K, T]) set(key K, at time.Time, is *T) {
-	pod := l[key]
-	if pod == nil {
-		pod = &line[T]{}
-		l[key] = pod
+	known := l[key]
+	if known == nil {
+		known = &line[T]{}
+		l[key] = known
 	}
-	pod.set(at, is)
+	known.set(at, is)
 }
