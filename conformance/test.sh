@@ -52,8 +52,9 @@ tests=$(sed -nE 's/^ *--- (PASS|FAIL): (.+) \(([0-9.]+)s\)$/\3 \2/p' "$logs"/*.l
 failed=$(awk '$3 != 0 {print $2}' <<<"$results")
 [ -z "$failed" ] || printf '\nfailures:\n'
 for part in $failed; do
-  # Failed tests, then packages that failed otherwise; with neither, the end of the output.
-  what=$(grep -E '^ *--- FAIL: |^FAIL[[:space:]]+[a-z]|^(panic|fatal error): ' "$logs/$part.log" | awk '!seen[$0]++' | head -n 40)
+  # Failed tests and packages, and what assertions said; with neither, the end of the output.
+  what=$(awk '/^ *--- FAIL: |^FAIL[[:space:]]+[a-z]|^(panic|fatal error): / {if (!seen[$0]++) print; next}
+    /^[[:space:]]+Error Trace:/ {said = 1} said {print} /^[[:space:]]+Test:/ {said = 0}' "$logs/$part.log" | cut -c 1-400 | head -n 80)
   printf '%s (%s)\n%s\n' "$part" "$logs/$part.log" "$(sed 's/^/    /' <<<"${what:-$(tail -n 15 "$logs/$part.log")}")"
 done
 count=$(wc -w <<<"$failed")

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -50,30 +50,32 @@ type together struct {
 var digestInForce = regexp.MustCompile(`celvpa_rules_info\{digest="([0-9a-f]+)",pipeline="default"`)
 
 // digests are those that the components have in force.
-func (r *together) digests() map[string]bool {
-	r.t.Helper()
-	out := map[string]bool{}
+func (r *together) digests() (out map[string]bool, err error) {
+	out = map[string]bool{}
 	for component, p := range r.programs {
 		answer, err := http.Get("http://" + p.Address + "/metrics")
-		require.NoError(r.t, err, component)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", component, err)
+		}
 		text, err := io.ReadAll(answer.Body)
-		require.NoError(r.t, err, component)
-		require.NoError(r.t, answer.Body.Close())
-		found := digestInForce.FindSubmatch(text)
-		require.NotNil(r.t, found, component)
-		out[string(found[1])] = true
+		_ = answer.Body.Close()
+		found := digestInForce.FindAllSubmatch(text, -1)
+		if err != nil || len(found) != 1 {
+			return nil, fmt.Errorf("%s has %d digests in force: %w", component, len(found), err)
+		}
+		out[string(found[0][1])] = true
 	}
-	return out
+	return out, nil
 }
 
 // all is the one digest that all components have in force.
 func (r *together) all(but string) (digest string) {
 	r.t.Helper()
 	hang.Eventually(r.t, "one digest in force in all components", func(context.Context) (bool, error) {
-		found := r.digests()
+		found, err := r.digests()
 		for digest = range found {
 		}
-		return len(found) == 1 && digest != but, nil
+		return len(found) == 1 && digest != but, err
 	})
 	return digest
 }
@@ -94,8 +96,11 @@ func TestRulesThatAreSwappedHalfWay(t *testing.T) {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, "next")))
 		require.NoError(t, os.Rename(filepath.Join(dir, "next"), folder))
 	}
-	put(filepath.Join(dir, "one"), 1)
-	link("one")
+	first := func(name string) { // a folder with version 1, which takes the place of the one before at once
+		put(filepath.Join(dir, name), 1)
+		link(name)
+	}
+	first("one")
 
 	s := newStage(t, "rel-rules", nil)
 	flags := []string{"--rules-dir=" + folder, "--rules-reload-interval=1s"}
@@ -105,16 +110,16 @@ func TestRulesThatAreSwappedHalfWay(t *testing.T) {
 	one := r.all("")
 
 	// Every digest that a component ever has in force.
-	var mu sync.Mutex
 	seen := map[string]bool{}
+	var faults []error
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
 		for {
-			for digest := range r.digests() {
-				mu.Lock()
-				seen[digest] = true
-				mu.Unlock()
+			found, err := r.digests()
+			maps.Copy(seen, found)
+			if err != nil {
+				faults = append(faults, err)
 			}
 			select {
 			case <-done:
@@ -128,16 +133,13 @@ func TestRulesThatAreSwappedHalfWay(t *testing.T) {
 	put(filepath.Join(dir, "two"), 2)
 	link("two")
 	two := r.all(one)
-	for _, name := range ruleFiles { // back to version 1, file by file, each of them written in two parts
-		text := ruleFile(t, name, 1)
-		file, err := os.Create(filepath.Join(folder, name))
-		require.NoError(t, err)
-		for _, part := range []string{text[:len(text)/2], text[len(text)/2:]} {
+	// Back to version 1, file by file. Some file is cut off until the last is whole, so that no reading is of a valid mix, however
+	// long a write may take here; TestFilesThatAreReplacedOneByOneAreNeverMixed has those.
+	for _, part := range []func(text string) string{func(text string) string { return text[:len(text)/2] + "\n- {" }, strings.Clone} {
+		for _, name := range ruleFiles {
+			require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(part(ruleFile(t, name, 1))), 0o644))
 			goesOn(t, 25*time.Millisecond)
-			_, err := file.WriteString(part)
-			require.NoError(t, err)
 		}
-		require.NoError(t, file.Close())
 	}
 	require.Equal(t, one, r.all(two))
 
@@ -160,16 +162,17 @@ func TestRulesThatAreSwappedHalfWay(t *testing.T) {
 			})
 			require.Positive(t, harness.Metric(p.Address, `celvpa_rules_reload_total{result="error"}`))
 		}
-		require.Equal(t, map[string]bool{one: true}, r.digests(), name)
-		require.NoError(t, os.RemoveAll(filepath.Join(dir, "one")))
-		put(filepath.Join(dir, "one"), 1)
-		link("one")
+		found, err := r.digests()
+		require.NoError(t, err, name)
+		require.Equal(t, map[string]bool{one: true}, found, name)
+		first("after " + name)
 	}
-	put(filepath.Join(dir, "two"), 2)
-	link("two")
+	put(filepath.Join(dir, "three"), 2)
+	link("three")
 	require.Equal(t, two, r.all(one))
 	close(done)
 	<-stopped
+	require.Empty(t, faults)
 	require.Equal(t, map[string]bool{one: true, two: true}, seen, "never a mix")
 	s.ends()
 	s.losesNothing()

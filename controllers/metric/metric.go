@@ -4,6 +4,7 @@ package metric
 import (
 	"math/bits"
 	"strconv"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -21,6 +22,37 @@ func Counter(name, help string, labels ...string) *prometheus.CounterVec {
 // Gauge returns a gauge with labels.
 func Gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return New.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+}
+
+// Table is a gauge whose values are replaced together: a scrape sees those of before, or those of
+// after.
+type Table struct {
+	*prometheus.GaugeVec
+	mu sync.RWMutex
+}
+
+// NewTable returns a table with labels.
+func NewTable(name, help string, labels ...string) *Table {
+	t := &Table{GaugeVec: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)}
+	metrics.Registry.MustRegister(t)
+	return t
+}
+
+// Collect implements prometheus.Collector.
+func (t *Table) Collect(into chan<- prometheus.Metric) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	t.GaugeVec.Collect(into)
+}
+
+// Replace empties tables, and has them filled again.
+func Replace(fill func(), tables ...*Table) {
+	for _, t := range tables {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.Reset()
+	}
+	fill()
 }
 
 // maxSize is the last of upstream's sizes.

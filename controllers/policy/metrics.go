@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	rulesInfo       = metric.Gauge("celvpa_rules_info", "The pipelines that are loaded, by name, version and digest (without overlays).", "pipeline", "version", "digest")
-	overlaysInfo    = metric.Gauge("celvpa_rule_overlays_info", "The overlays that are loaded, by name and mode.", "overlay", "mode")
-	overlayAccepted = metric.Gauge("celvpa_rule_overlay_accepted", "1 for each RuleOverlay whose current generation is in force, 0 for the others.", "overlay")
+	rulesInfo       = metric.NewTable("celvpa_rules_info", "The pipelines that are loaded, by name, version and digest (without overlays).", "pipeline", "version", "digest")
+	overlaysInfo    = metric.NewTable("celvpa_rule_overlays_info", "The overlays that are loaded, by name and mode.", "overlay", "mode")
+	overlayAccepted = metric.NewTable("celvpa_rule_overlay_accepted", "1 for each RuleOverlay whose current generation is in force, 0 for the others.", "overlay")
 	reloads         = metric.Counter("celvpa_rules_reload_total", "Reloads of changed rules, by result. After an error the last good rules stay in force.", "result")
 
 	lastSuccess = metric.New.NewGauge(prometheus.GaugeOpts{
@@ -54,13 +54,13 @@ func Count(failed ...*engine.RuleError) {
 
 // inForce updates the metrics about the rules in force.
 func inForce(book *compile.Rulebook) {
-	rulesInfo.Reset()
-	for _, plan := range book.Plans() {
-		name, version := plan.NameAndVersion()
-		rulesInfo.WithLabelValues(name, version, plan.Digest()).Set(1)
-	}
-	overlaysInfo.Reset()
-	for _, o := range book.Overlays() {
-		overlaysInfo.WithLabelValues(o.Name.Value, o.ModeOf()).Set(1)
-	}
+	metric.Replace(func() {
+		for _, plan := range book.Plans() {
+			name, version := plan.NameAndVersion()
+			rulesInfo.WithLabelValues(name, version, plan.Digest()).Set(1)
+		}
+		for _, o := range book.Overlays() {
+			overlaysInfo.WithLabelValues(o.Name.Value, o.ModeOf()).Set(1)
+		}
+	}, rulesInfo, overlaysInfo)
 }

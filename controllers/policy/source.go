@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/controllers/cycle"
+	"github.com/celvpa/celvpa/controllers/metric"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	"github.com/celvpa/celvpa/engine/compile"
 )
@@ -166,11 +167,16 @@ func (s *Source) reloadFiles() (settling bool, err error) {
 func (s *Source) overlay(objects []rulesv1alpha1.RuleOverlay) {
 	book, results, inUse := s.overlaid(s.files, objects)
 	before := s.Accepted() // an unchanged fault is not logged again
-	overlayAccepted.Reset()
+	metric.Replace(func() {
+		for name, r := range results {
+			overlayAccepted.WithLabelValues(name).Set(1)
+			if r.Err != nil {
+				overlayAccepted.WithLabelValues(name).Set(0)
+			}
+		}
+	}, overlayAccepted)
 	for _, name := range slices.Sorted(maps.Keys(results)) {
-		overlayAccepted.WithLabelValues(name).Set(1)
 		if r := results[name]; r.Err != nil {
-			overlayAccepted.WithLabelValues(name).Set(0)
 			if was := before[name]; was.Err == nil || was.Generation != r.Generation || was.Err.Error() != r.Err.Error() {
 				s.log.Error(r.Err, "RuleOverlay rejected", "overlay", name, "generation", r.Generation, "generationInUse", r.InUse)
 			}

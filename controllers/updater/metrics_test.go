@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/celvpa/celvpa/controllers/metric"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -21,7 +21,7 @@ func TestGaugesAreOfTheLastCycle(t *testing.T) {
 	w.workload("flat", 5, vpav1.UpdateModeRecreate)
 	w.workload("tall", 2, vpav1.UpdateModeInPlaceOrRecreate)
 	w.cycle()
-	has := func(g *prometheus.GaugeVec, want float64, labels ...string) {
+	has := func(g *metric.Table, want float64, labels ...string) {
 		t.Helper()
 		require.Equal(t, want, testutil.ToFloat64(g.WithLabelValues(labels...)))
 	}

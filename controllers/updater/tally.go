@@ -4,10 +4,10 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/metric"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -67,25 +67,24 @@ type tallies map[types.UID]tally
 // publish sets the gauges after a cycle.
 func (t *tallies) publish(work []*workload) {
 	now := make(tallies, len(work))
-	for _, g := range []*prometheus.GaugeVec{controlledPods, evictablePods, vpasEvictable, vpasEvicted, updatablePods, vpasUpdatable, vpasUpdated, decidedPods, blockedPods} {
-		g.Reset()
-	}
-	for _, reason := range []string{postponedByStart, postponedByRate, postponedByDeadline} {
-		postponedPods.WithLabelValues(reason).Set(0)
-	}
 	unreached := 0
-	for _, w := range work {
-		found := w.tally
-		if !w.started || w.late {
-			unreached++
+	metric.Replace(func() {
+		for _, reason := range []string{postponedByStart, postponedByRate, postponedByDeadline} {
+			postponedPods.WithLabelValues(reason).Set(0)
 		}
-		if !w.started {
-			found = (*t)[w.vpa.UID]
-			found.evicted, found.resized, found.postponed = 0, 0, nil
+		for _, w := range work {
+			found := w.tally
+			if !w.started || w.late {
+				unreached++
+			}
+			if !w.started {
+				found = (*t)[w.vpa.UID]
+				found.evicted, found.resized, found.postponed = 0, 0, nil
+			}
+			now[w.vpa.UID] = found
+			found.addTo(w)
 		}
-		now[w.vpa.UID] = found
-		found.addTo(w)
-	}
+	}, controlledPods, evictablePods, vpasEvictable, vpasEvicted, updatablePods, vpasUpdatable, vpasUpdated, decidedPods, blockedPods, postponedPods)
 	*t = now
 	unreachedVPAs.Set(float64(unreached))
 }
