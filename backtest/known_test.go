@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
@@ -95,6 +96,29 @@ func TestABudgetHoldsEvictionsBack(t *testing.T) {
 	require.Equal(t, 2, evictions(""))
 	require.Equal(t, 2, evictions(budget+"1}}"))
 	require.Equal(t, 0, evictions(budget+"'100%'}}"))
+}
+
+// TestEvictionsWaitForTheirWindow, which the replayed time opens and closes.
+func TestEvictionsWaitForTheirWindow(t *testing.T) {
+	w := newWorld(t, deployment("shop", "Recreate", "{cpu: 1, memory: 1Gi}", "{}"))
+	w.options.Points = 20
+	for n := range 2 {
+		w.usage(pod("shop", n), 0, 2*day, 5*time.Minute, always(0.1), always(100<<20))
+	}
+	book, err := policy.Load(policy.Options{Path: "../examples/cookbook/window.yaml", Params: map[string]string{"window.open": epoch.Add(30*time.Hour).Format("Mon 15:04-") + "24:00"}})
+	require.NoError(t, err)
+	r := w.run(with(t, Shipped), Candidate{Name: "window", Book: book, HalfLives: model.DefaultSettings()})
+	first := func(policy string) (at time.Time) {
+		for _, e := range of(t, r, policy).Containers[0].Series.Events {
+			if e.Type == Evicted && (at.IsZero() || e.At.Before(at)) {
+				at = e.At
+			}
+		}
+		require.False(t, at.IsZero(), policy)
+		return at
+	}
+	require.WithinRange(t, first(Shipped), epoch, epoch.Add(29*time.Hour))
+	require.WithinRange(t, first("window"), epoch.Add(30*time.Hour), epoch.Add(30*time.Hour+2*time.Minute))
 }
 
 // TestResizesInPlaceEvictNobody.

@@ -240,7 +240,7 @@ func TestDecisionAndValidationTableFaultsAreReported(t *testing.T) {
 		{"no such pipeline", "  point: order.ship\n  pipeline: q\n  rows: [{name: a, expect: {do: Ship}}]\n", `no pipeline "q"; loaded: p@1.0.0`},
 		{"no such gate", "  point: order.ship\n  gates: {Coupons: true}\n  rows: [{name: a, expect: {do: Ship}}]\n", `no feature gate "Coupons"`},
 		{"no such outcome", "  point: order.ship\n  rows: [{name: a, expect: {do: Sink}}]\n", `t.yaml:6:33: RuleTest t, row "a": do "Sink" is not an outcome of order.ship; use Ship, Hold, Ask`},
-		{"not of a decision", "  point: order.ship\n  rows: [{name: a, expect: {fired: []}}]\n", `order.ship has no outcome "fired"; known: do, rule, reason, errors`},
+		{"not of a decision", "  point: order.ship\n  rows: [{name: a, expect: {fired: []}}]\n", `order.ship has no outcome "fired"; known: do, rule, reason, until, errors`},
 		{"not of a validation", "  point: order.validate\n  rows: [{name: a, given: {object: {}}, expect: {do: Ship}}]\n", `order.validate has no outcome "do"; known: violations`},
 		{"no object", "  point: order.validate\n  rows: [{name: a, expect: {}}]\n", `t.yaml:6:10: RuleTest t, row "a": given.object is required`},
 		{"no such object", "  point: order.validate\n  rows: [{name: a, given: {objekt: {}}, expect: {}}]\n", `order.validate is given no "objekt"; known: object, oldObject`},

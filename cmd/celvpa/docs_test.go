@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -24,9 +25,33 @@ import (
 func TestTheExamplesOfTheDocsDoWhatTheyPrint(t *testing.T) {
 	for page, least := range map[string]int{
 		"README": 2, "docs/quickstart": 1, "docs/rules": 10, "docs/validation": 5, "docs/recommend": 8, "docs/admit": 5,
-		"docs/plan": 9, "docs/backtest": 4,
+		"docs/plan": 9, "docs/backtest": 4, "docs/cookbook": 4,
 	} {
 		t.Run(page, func(t *testing.T) { followsPage(t, "../../"+page+".md", least) })
+	}
+}
+
+// TestEveryRecipeOfTheCookbook passes its table and lint, and is on the page.
+func TestEveryRecipeOfTheCookbook(t *testing.T) {
+	recipes, err := filepath.Glob("../../examples/cookbook/*.yaml")
+	require.NoError(t, err)
+	page, err := os.ReadFile("../../docs/cookbook.md")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(recipes), 8)
+	for _, file := range recipes {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			require.Contains(t, string(page), "```yaml examples/cookbook/"+filepath.Base(file)+"\n")
+			out, err := celvpa(t, "rules", "lint", file)
+			require.NoError(t, err)
+			require.Equal(t, "nothing found\n", out)
+			set, err := policy.LayerAt(file)
+			require.NoError(t, err)
+			name := regexp.MustCompile(`kind: RuleTest\nmetadata: {name: ([\w-]+)}`).FindSubmatch(set.Files[0].Data)
+			require.NotNil(t, name, "it has no table")
+			out, err = celvpa(t, "test", "--rules-dir", file, "--run", "^"+string(name[1])+"/")
+			require.NoError(t, err, out)
+			require.Regexp(t, `^ok  [\w-]+  \d+ rows?\n`, out)
+		})
 	}
 }
 

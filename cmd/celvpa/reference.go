@@ -17,6 +17,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/emit"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // referenceCommand prints the pages of docs/ that are made from the program itself.
@@ -222,9 +224,37 @@ container.recommend; a change that depends on the pod belongs to pod.fit.
 
 func pointsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "points", Short: "Print the points at which rule sets plug in, with their facts", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return printPoints(cmd.OutOrStdout()) },
+		Use: "points [POINT]", Short: "Print the points at which rule sets plug in, or one of them, with their facts", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			all, err := policy.Registry()
+			if err != nil || len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return pointNames(all), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return printPoints(cmd.OutOrStdout())
+			}
+			all, err := policy.Registry()
+			if err != nil {
+				return err
+			}
+			for _, p := range all.Points() {
+				if p.Name == args[0] {
+					return p.Describe(cmd.OutOrStdout())
+				}
+			}
+			return fmt.Errorf("there is no point %q; %s", args[0], faults.Has(args[0], pointNames(all)))
+		},
 	}
+}
+
+func pointNames(r *registry.Registry) (out []string) {
+	for _, p := range r.Points() {
+		out = append(out, p.Name)
+	}
+	return out
 }
 
 // printPoints prints the reference of everything rules can name, made from what the program registers.

@@ -53,6 +53,20 @@ func TestRulesAreListedAndShown(t *testing.T) {
 	require.Contains(t, out, "# rules/container-caps.yaml, digest unknown: no pipeline runs it\n")
 }
 
+// TestOnePointIsPrintedAlone, with the records that it needs.
+func TestOnePointIsPrintedAlone(t *testing.T) {
+	out, err := celvpa(t, "rules", "points", "pod.unboost")
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(out, "## pod.unboost\n"), out)
+	require.Contains(t, out, "| `clock` | int (time) |")
+	require.Contains(t, out, "### Resources\n")
+	require.Equal(t, 1, strings.Count(out, "\nTakes "))
+	_, err = celvpa(t, "rules", "points", "pod.updat")
+	require.EqualError(t, err, `there is no point "pod.updat"; did you mean pod.update?`)
+	_, err = celvpa(t, "rules", "points", "pod.update", "pod.fit")
+	require.ErrorContains(t, err, "accepts at most 1 arg(s), received 2")
+}
+
 func TestPointsArePrintedFromTheRegistry(t *testing.T) {
 	out, err := celvpa(t, "rules", "points")
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/cel-go/common/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/kubectl/pkg/util/podutils"
@@ -60,6 +61,7 @@ var (
 			resizeVar,
 			{Name: "attempt", Type: lang.RecordOf(attemptSchema.Schema), Doc: "past resize attempts"},
 			{Name: "admission", Type: lang.RecordOf(admissionSchema.Schema), Doc: "the admission controller"},
+			clockVar,
 		},
 		Outcomes: []registry.Outcome{
 			{Name: DoSkip, Doc: "nothing to do", Classed: true},
@@ -82,6 +84,7 @@ var (
 			changeVar,
 			groupVar,
 			resizeVar,
+			clockVar,
 		},
 		Outcomes: []registry.Outcome{
 			{Name: DoSkip, Doc: "nothing to do", Classed: true},
@@ -253,7 +256,8 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("group", groupSchema.Of(group)).
 		Set("resize", s.resizeNow()).
 		Set("attempt", attempt).
-		Set("admission", s.admission), trace)
+		Set("admission", s.admission).
+		Set("clock", types.Int(s.Now.Unix())), trace)
 }
 
 // bindCommon binds the facts that a pod like this one has not left.
@@ -298,6 +302,7 @@ var podSchema = lang.Bind("Pod",
 		}
 		return s.Now.Sub(start.Time), true
 	}),
+	labelsFrom("labels", func(s *PodState) map[string]string { return s.Pod.Labels }),
 	lang.BoolFrom("ready", "", func(s *PodState) bool { return podutils.IsPodReady(s.Pod) }),
 	lang.BoolFrom("boosted", "one of its containers has a startup boost (annotation vpaCpuStartupBoost)",
 		func(s *PodState) bool { return Boosted(s.Pod) }),
@@ -322,7 +327,8 @@ func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.T
 		Set("boost", podBoostSchema.Of(&s.Change)).
 		Set("change", s.change).
 		Set("group", groupSchema.Of(group)).
-		Set("resize", s.resizeNow())
+		Set("resize", s.resizeNow()).
+		Set("clock", types.Int(s.Now.Unix()))
 	return plan.Decide(PodUnboost, f, trace)
 }
 

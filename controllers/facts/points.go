@@ -81,6 +81,7 @@ var (
 	containerVar = registry.Var{Name: "container", Type: lang.String, Doc: "the container's name"}
 	policyVar    = registry.Var{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "the container's effective policy"}
 	vpaVar       = registry.Var{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)}
+	clockVar     = registry.Var{Name: "clock", Type: lang.IntOf(Time), Doc: "when the updater's cycle began; offline, the time of --now; in a backtest, the replayed one"}
 	groupVar     = registry.Var{Name: "group", Type: lang.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"}
 )
 
@@ -90,6 +91,7 @@ func NewRegistry(objects *schema.Objects, pods registry.ObjectTypes) *registry.R
 	addUnits(r)
 	addFunctions(r)
 	addPodFunctions(r)
+	addTimeFunctions(r)
 	for name, doc := range Gates {
 		r.AddGate(name, doc)
 	}

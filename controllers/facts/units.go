@@ -28,6 +28,7 @@ const (
 	CPU      = "cpu"      // milli-cores
 	Memory   = "memory"   // bytes
 	Duration = "duration" // nanoseconds
+	Time     = "time"     // seconds since 1970
 )
 
 // MilliCPU converts a CPU quantity to milli-cores, rounded up and clamped to int64.
@@ -101,6 +102,7 @@ func addUnits(r *registry.Registry) {
 		},
 		Format: func(n int64) string { return time.Duration(n).String() },
 	})
+	r.AddUnit(timeUnit)
 }
 
 func parse(s string) (resource.Quantity, error) {

@@ -82,15 +82,17 @@ var (
 )
 
 // onlyOverlays is where people find what rules do not see.
-const onlyOverlays = "rules see no namespaces, labels or annotations; overlays match objects by match.namespaces and match.vpaSelector"
+const onlyOverlays = "rules see no namespaces, and of labels and annotations what docs/points.md lists; overlays match objects by match.namespaces and match.vpaSelector"
+
+// noClock is where people find the time.
+const noClock = "the time is a fact of some points, which functions read; docs/points.md has both"
 
 // absent explains why names that people try do not exist.
 var absent = map[string]string{
 	"not": "write ! for not", "NOT": "write ! for not",
 	"matches": "there are no regular expressions; use startsWith, endsWith or contains",
-	"now":     "rules know no time of day", "timestamp": "rules know no time of day",
-	"params":   "neither the rule set nor the pipeline it runs in declares params; a pipeline of your own declares in spec.params what its rule sets share",
-	"getHours": "rules know no time of day", "getDayOfWeek": "rules know no time of day",
+	"clock":   noClock, "now": noClock, "timestamp": noClock, "getHours": noClock, "getDayOfWeek": noClock,
+	"params": "neither the rule set nor the pipeline it runs in declares params; a pipeline of your own declares in spec.params what its rule sets share",
 }
 
 // nameHint suggests what an unknown name could mean.
@@ -208,8 +210,8 @@ var conversions = map[string]*types.Type{
 	overloads.TypeConvertBool: types.BoolType, overloads.TypeConvertDuration: types.DurationType, overloads.TypeConvertTimestamp: types.TimestampType,
 }
 
-// literals reports invalid amounts such as cpu('x') and conversions such as double('0x10'), which would only fail at run time, or
-// not at all in a branch that is not taken.
+// literals reports invalid texts, such as cpu('x') or timeZone('x'), and conversions such as double('0x10'), which would only fail
+// at run time, or not at all in a branch that is not taken.
 func (c *compiler) literals(x *checkedExpression, subject string) bool {
 	before := len(c.ps.List)
 	celast.PreOrderVisit(x.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
@@ -224,10 +226,8 @@ func (c *compiler) literals(x *checkedExpression, subject string) bool {
 		if !ok {
 			return
 		}
-		var err error
-		if unit, ok := c.unitFunctions[name]; ok {
-			_, err = c.reg.Units()[unit].Parse(string(text))
-		} else if to := conversions[name]; to != nil && types.IsError(text.ConvertToType(to)) {
+		known, err := c.reg.ParseText(name, string(text))
+		if to := conversions[name]; !known && to != nil && types.IsError(text.ConvertToType(to)) {
 			err = fmt.Errorf("%s(%q) fails, because the text is not a valid %s", name, string(text), to)
 		}
 		if err != nil {

@@ -149,8 +149,8 @@ func (c *compiler) paramFields(set *document.RuleSet, params []setting, subject 
 		name, value := document.CutParam(s.param.Name.Value)
 		if !ok {
 			c.faultyParams[name] = true
-			c.ps.At(s.param.Name, subject, fmt.Sprintf("param %s has type %q; known: int, double, bool, string, %s",
-				s.param.Name.Value, s.param.Type.Value, strings.Join(slices.Sorted(maps.Keys(c.reg.Units())), ", ")))
+			c.ps.At(s.param.Name, subject, fmt.Sprintf("param %s has type %q; known: %s",
+				s.param.Name.Value, s.param.Type.Value, strings.Join(c.reg.TypeNames(), ", ")))
 			continue
 		}
 		if _, known := docs[name]; !known {

@@ -25,6 +25,9 @@ var (
 	String = Type{cel: cel.StringType}
 )
 
+// Texts are texts by key, such as labels. CEL evaluates expressions that read them.
+var Texts = Type{cel: cel.MapType(cel.StringType, cel.StringType)}
+
 // IntOf is an integer in a unit of the registry, e.g. milli-cores or bytes.
 func IntOf(unit string) Type { return Type{cel: cel.IntType, unit: unit} }
 

@@ -91,13 +91,12 @@ func (d *describer) records() {
 		return
 	}
 	slices.SortFunc(d.shared, func(a, b *lang.Schema) int { return strings.Compare(a.Name(), b.Name()) })
-	d.printf("## Records\n\nTypes that several facts have. A dot reads a field of a field, as in `policy.maxAllowed.cpu`.\n\n")
+	d.printf("\n## Records\n\nTypes that several facts have. A dot reads a field of a field, as in `policy.maxAllowed.cpu`.\n")
 	for _, schema := range d.shared {
-		d.printf("### %s\n\n| field | type | |\n|---|---|---|\n", schema.Name())
+		d.printf("\n### %s\n\n| field | type | |\n|---|---|---|\n", schema.Name())
 		for _, f := range schema.Fields() {
 			d.row(f.Name, f.Type, false, f.Doc)
 		}
-		d.printf("\n")
 	}
 }
 
@@ -181,11 +180,28 @@ func (d *describer) classes(p *Point) {
 	d.printf("\nRows that do %s have a class: %s.\n", strings.Join(of, ", "), strings.Join(classes, ", "))
 }
 
-// Describe prints a reference of the points in Markdown: their facts, writable fields and outcomes.
+// Describe prints a reference of all points in Markdown, and of what they share.
 func (r *Registry) Describe(w io.Writer) error {
 	d := &describer{w: w, uses: map[*lang.Schema]int{}}
-	d.countAll(r.Points())
-	for _, p := range r.Points() {
+	d.points(r.Points())
+	d.printf("\n")
+	d.vocabulary(r)
+	return d.err
+}
+
+// Describe prints a reference of the point in Markdown: its facts, writable fields and outcomes.
+func (p *Point) Describe(w io.Writer) error {
+	d := &describer{w: w, uses: map[*lang.Schema]int{}}
+	d.points([]*Point{p})
+	return d.err
+}
+
+func (d *describer) points(points []*Point) {
+	d.countAll(points)
+	for i, p := range points {
+		if i > 0 {
+			d.printf("\n")
+		}
 		d.printf("## %s\n\n%s\n\nTakes %s.\n", p.Name, p.Doc, p.Kind)
 		if len(p.Vars) > 0 {
 			d.printf("\n| fact | type | |\n|---|---|---|\n")
@@ -215,9 +231,6 @@ func (r *Registry) Describe(w io.Writer) error {
 			d.printf("\nRules see `self` (what is at `at`) and `oldSelf` (an optional: what was there before; not inside lists). " +
 				"Those that are not enforced in the schema also see `object` and `oldObject` (an optional), `gates`, the params of their rule set, and the facts above.\n")
 		}
-		d.printf("\n")
 	}
 	d.records()
-	d.vocabulary(r)
-	return d.err
 }

@@ -87,6 +87,11 @@ func (r *Registry) ParseScalar(t lang.Type, text string) (ref.Val, error) {
 	case cel.StringType:
 		return types.String(text), nil
 	}
+	for _, x := range r.texts {
+		if x.Type == t {
+			return x.Parse(text)
+		}
+	}
 	return nil, fmt.Errorf("a value of type %s cannot be written down", t)
 }
 

@@ -112,6 +112,7 @@ type Registry struct {
 	points    map[string]*Point
 	schemas   map[string]*lang.Schema
 	readers   map[string]Reader // of opaque types, by type name
+	texts     map[string]text   // host types written as text, by the function that reads them
 	axes      map[string]*lang.Axis
 }
 
@@ -127,6 +128,7 @@ func New() *Registry {
 		functions: map[string]*Function{},
 		overloads: map[string]Overload{},
 		readers:   map[string]Reader{},
+		texts:     map[string]text{},
 	}
 	for _, f := range closure.Helpers() {
 		r.add(f)
@@ -140,6 +142,35 @@ func (r *Registry) AddUnit(u lang.Unit) {
 	if u.Func != "" {
 		r.add(&Function{Name: u.Func, Doc: "reads " + u.Doc + " from text", Overloads: []Overload{Try1(u.Parse)}})
 	}
+}
+
+// text is a host type whose values are written as text.
+type text struct {
+	Type  lang.Type
+	Parse func(string) (ref.Val, error)
+}
+
+// AddText declares a host type whose values rule files write as text: the function name reads it, as in
+// name('…'), and params may have type name. A text that cannot be read is refused when rules are loaded.
+func AddText[T ref.Val](r *Registry, name, doc string, parse func(string) (T, error)) {
+	var zero T
+	r.texts[name] = text{lang.OpaqueOf(zero.Type().(*cel.Type), ""), func(s string) (ref.Val, error) { return parse(s) }}
+	r.add(&Function{Name: name, Doc: doc, Overloads: []Overload{Try1(parse)}})
+}
+
+// ParseText reads a constant text as a function of the registry does that takes nothing else; ok is false for others.
+func (r *Registry) ParseText(function, s string) (ok bool, err error) {
+	if t, ok := r.texts[function]; ok {
+		_, err = t.Parse(s)
+		return true, err
+	}
+	for _, u := range r.units {
+		if u.Func == function {
+			_, err = u.Parse(s)
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // AddGate declares a feature gate, off unless Options turn it on.
@@ -236,7 +267,13 @@ func (r *Registry) TypeNamed(name string) (lang.Type, bool) {
 	if _, ok := r.units[name]; ok {
 		return lang.IntOf(name), true
 	}
-	return lang.Type{}, false
+	t, ok := r.texts[name]
+	return t.Type, ok
+}
+
+// TypeNames are the parameter types.
+func (r *Registry) TypeNames() []string {
+	return slices.Concat([]string{"int", "double", "bool", "string"}, slices.Sorted(maps.Keys(r.units)), slices.Sorted(maps.Keys(r.texts)))
 }
 
 // Scope returns a scope by name, nil if there is none.

@@ -47,6 +47,7 @@ const (
 	expectDo         = "do"
 	expectRule       = "rule"
 	expectReason     = "reason"
+	expectUntil      = "until"
 	expectViolations = "violations"
 )
 
@@ -154,8 +155,10 @@ func (r *factReader) expectDecision(p *registry.Point, key source.Scalar, v *yam
 		got(func(v engine.Verdict) string { return v.Rule })
 	case expectReason:
 		got(func(v engine.Verdict) string { return v.Reason })
+	case expectUntil:
+		got(func(v engine.Verdict) string { return v.Until })
 	default:
-		r.unknown(key, p.Name+" has no outcome", []string{expectDo, expectRule, expectReason, registry.ExpectErrors})
+		r.unknown(key, p.Name+" has no outcome", []string{expectDo, expectRule, expectReason, expectUntil, registry.ExpectErrors})
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *factReader) facts(p *registry.Point, given *yaml.Node) *registry.Facts 
 	}
 	for i, v := range p.Vars {
 		if f.Value(i) == nil && v.Type.IsRecord() && v.OfScope() == nil {
-			f.Set(v.Name, v.Type.Schema().New())
+			f.Set(v.Name, empty(v.Type.Schema()))
 		}
 	}
 	return f
@@ -80,7 +80,7 @@ func (r *factReader) items(f *registry.Facts, scope *registry.Scope, n *yaml.Nod
 		})
 		for i, v := range scope.Vars {
 			if item.Value(i) == nil && v.Type.IsRecord() {
-				item.Set(v.Name, v.Type.Schema().New())
+				item.Set(v.Name, empty(v.Type.Schema()))
 			}
 		}
 	})
@@ -97,6 +97,8 @@ func (r *factReader) value(n *yaml.Node, t lang.Type) ref.Val {
 		return r.record(n, t.Schema())
 	case isList:
 		return r.list(n, elem)
+	case t == lang.Texts:
+		return r.textsByKey(n)
 	case t.IsOpaque():
 		return r.opaque(n, t)
 	}
@@ -117,7 +119,7 @@ func (r *factReader) record(n *yaml.Node, s *lang.Schema) ref.Val {
 		r.Problem(n, "expected a mapping with fields "+strings.Join(s.FieldNames(), ", "))
 		return nil
 	}
-	out := s.New()
+	out := empty(s)
 	r.Pairs(n, func(key source.Scalar, v *yaml.Node) {
 		i, ok := s.Index()[key.Value]
 		if !ok {
@@ -129,6 +131,27 @@ func (r *factReader) record(n *yaml.Node, s *lang.Schema) ref.Val {
 		}
 	})
 	return out
+}
+
+// empty is a record of which nothing is given: its fields are unset, but for texts by key, which hosts always pass.
+func empty(s *lang.Schema) *lang.Record {
+	out := s.New()
+	for _, f := range s.Fields() {
+		if f.Type == lang.Texts {
+			out.Put(f.Name, types.NewStringStringMap(types.DefaultTypeAdapter, nil))
+		}
+	}
+	return out
+}
+
+func (r *factReader) textsByKey(n *yaml.Node) ref.Val {
+	if n.Kind != yaml.MappingNode {
+		r.Problem(n, "expected a mapping of keys to texts")
+		return nil
+	}
+	all := map[string]string{}
+	r.Pairs(n, func(key source.Scalar, v *yaml.Node) { all[key.Value] = r.Scalar(v).Value })
+	return types.NewStringStringMap(types.DefaultTypeAdapter, all)
 }
 
 func (r *factReader) list(n *yaml.Node, elem lang.Type) ref.Val {

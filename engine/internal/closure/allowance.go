@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -116,6 +117,9 @@ func (f *Frame) evaluate(p cel.Program) (ref.Val, error) {
 		f.Steps = lang.MaxRunSteps + 1
 		return nil, ErrTooManySteps
 	case err != nil:
+		if key, missing := strings.CutPrefix(err.Error(), "no such key: "); missing {
+			err = fmt.Errorf("there is no key %s; ask '%[1]s' in …, or give a default: …[?'%[1]s'].orValue('')", key)
+		}
 		return nil, err
 	}
 	return v, bounded(v)
