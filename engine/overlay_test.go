@@ -316,9 +316,12 @@ func TestOverlayFaultsAreReportedInPlace(t *testing.T) {
 		{"unexpected values", "  match: {orderSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}\n  change: [{disable: markup}]\n", "operator Exists takes no values"},
 		{"missing values", "  match: {orderSelector: {matchExpressions: [{key: a, operator: In}]}}\n  change: [{disable: markup}]\n", "operator In needs values"},
 		{"a digest where nothing is replaced", "  change: [{add: double@1.0.0, digest: abc}]\n", "digest belongs to disable, replace, before and after"},
-		{"an empty match", "  match: {}\n  change: [{disable: markup}]\n", "match is empty; give it namespaces or orderSelector, or leave it out to mean every object"},
+		{"an empty match", "  match: {}\n  change: [{disable: markup}]\n", "match is empty; give it namespaces, exceptNamespaces or orderSelector, or leave it out to mean every object"},
 		{"no namespaces", "  match: {namespaces: []}\n  change: [{disable: markup}]\n", "the list of namespaces is empty"},
 		{"a pattern for namespaces", "  match: {namespaces: ['pay*']}\n  change: [{disable: markup}]\n", `"pay*" is no name of a namespace; patterns are not supported`},
+		{"a pattern for other namespaces", "  match: {exceptNamespaces: ['pay*']}\n  change: [{disable: markup}]\n", `"pay*" is no name of a namespace; patterns are not supported`},
+		{"no other namespaces", "  match: {exceptNamespaces: []}\n  change: [{disable: markup}]\n", "the list of namespaces is empty"},
+		{"both kinds of namespaces", "  match: {namespaces: [a], exceptNamespaces: [b]}\n  change: [{disable: markup}]\n", "namespaces and exceptNamespaces exclude each other; namespaces leaves out all others"},
 		{"an empty selector", "  match: {orderSelector: {}}\n  change: [{disable: markup}]\n", "the selector is empty"},
 		{"an unknown key", "  matches: {}\n  change: [{disable: markup}]\n", `unknown key "matches"`},
 	}

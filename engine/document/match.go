@@ -20,7 +20,8 @@ type Subject struct {
 // Match selects the objects of an overlay. An empty Match selects all of them.
 type Match struct {
 	Namespaces []source.Scalar
-	Selector   []Requirement // all must hold
+	Except     []source.Scalar // namespaces that are left out
+	Selector   []Requirement   // all must hold
 }
 
 // Requirement is a condition on a label, as in a Kubernetes label selector.
@@ -38,11 +39,13 @@ const (
 )
 
 // Everything reports whether all objects match.
-func (m *Match) Everything() bool { return len(m.Namespaces) == 0 && len(m.Selector) == 0 }
+func (m *Match) Everything() bool {
+	return len(m.Namespaces) == 0 && len(m.Except) == 0 && len(m.Selector) == 0
+}
 
 // Matches reports whether an object matches.
 func (m *Match) Matches(s Subject) bool {
-	if len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace) {
+	if len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace) || contains(m.Except, s.Namespace) {
 		return false
 	}
 	for i := range m.Selector {
@@ -72,6 +75,9 @@ func (m *Match) String() string {
 	if len(m.Namespaces) > 0 {
 		parts = append(parts, "namespaces "+joined(m.Namespaces))
 	}
+	if len(m.Except) > 0 {
+		parts = append(parts, "all namespaces but "+joined(m.Except))
+	}
 	for _, r := range m.Selector {
 		switch r.Operator.Value {
 		case opIn, opNotIn:
@@ -98,8 +104,7 @@ func joined(list []source.Scalar) string {
 
 // Overlaps reports whether one object may match both; only a namespace or label rules it out.
 func (m *Match) Overlaps(other *Match) bool {
-	if len(m.Namespaces) > 0 && len(other.Namespaces) > 0 &&
-		!slices.ContainsFunc(m.Namespaces, func(n source.Scalar) bool { return contains(other.Namespaces, n.Value) }) {
+	if !m.sharesNamespace(other) || !other.sharesNamespace(m) {
 		return false
 	}
 	for i := range m.Selector {
@@ -110,6 +115,13 @@ func (m *Match) Overlaps(other *Match) bool {
 		}
 	}
 	return true
+}
+
+// sharesNamespace reports whether one of the namespaces that are named, if any are, may match other.
+func (m *Match) sharesNamespace(other *Match) bool {
+	return len(m.Namespaces) == 0 || slices.ContainsFunc(m.Namespaces, func(n source.Scalar) bool {
+		return (len(other.Namespaces) == 0 || contains(other.Namespaces, n.Value)) && !contains(other.Except, n.Value)
+	})
 }
 
 // excludes reports whether no label value meets both requirements, which share a key.

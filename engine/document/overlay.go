@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -143,14 +144,19 @@ func (d *Decoder) overlayFields(o *Overlay) fields {
 		"priority":    d.into(&o.Priority),
 		"pipeline":    d.into(&o.Pipeline),
 		"match": func(v *yaml.Node) {
-			seen := d.object(v, fields{"namespaces": d.Scalars(&o.Match.Namespaces), d.selectorKey: d.selector(&o.Match.Selector)})
+			seen := d.object(v, fields{"namespaces": d.Scalars(&o.Match.Namespaces), "exceptNamespaces": d.Scalars(&o.Match.Except), d.selectorKey: d.selector(&o.Match.Selector)})
 			if len(seen) == 0 && len(v.Content) == 0 { // reported already
-				d.Problem(v, "match is empty; give it namespaces or "+d.selectorKey+", or leave it out to mean every object")
+				d.Problem(v, "match is empty; give it namespaces, exceptNamespaces or "+d.selectorKey+", or leave it out to mean every object")
 			}
-			if n := seen["namespaces"]; n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-				d.Problem(n, "the list of namespaces is empty; leave it out to mean all of them")
+			for _, key := range []string{"namespaces", "exceptNamespaces"} {
+				if n := seen[key]; n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+					d.Problem(n, "the list of namespaces is empty; leave it out to mean all of them")
+				}
 			}
-			for _, name := range o.Match.Namespaces {
+			if len(o.Match.Namespaces) > 0 && len(o.Match.Except) > 0 {
+				d.Problem(v, "namespaces and exceptNamespaces exclude each other; namespaces leaves out all others")
+			}
+			for _, name := range slices.Concat(o.Match.Namespaces, o.Match.Except) {
 				if !label.MatchString(name.Value) {
 					d.Problems.At(name, d.Subject, fmt.Sprintf("%q is no name of a namespace; patterns are not supported", name.Value))
 				}

@@ -57,13 +57,16 @@ type RuleOverlaySpec struct {
 	Change []Change `json:"change"`
 }
 
-// RuleOverlayMatch selects VerticalPodAutoscalers; both parts must hold.
+// RuleOverlayMatch selects VerticalPodAutoscalers; all parts must hold.
 //
 // +kubebuilder:validation:MinProperties=1
 type RuleOverlayMatch struct {
 	// +kubebuilder:validation:MinItems=1
-	Namespaces  []string              `json:"namespaces,omitempty"`
-	VPASelector *metav1.LabelSelector `json:"vpaSelector,omitempty"`
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Namespaces that are left out.
+	// +kubebuilder:validation:MinItems=1
+	ExceptNamespaces []string              `json:"exceptNamespaces,omitempty"`
+	VPASelector      *metav1.LabelSelector `json:"vpaSelector,omitempty"`
 }
 
 // Change has one of params, disable, replace, before, after and add; replace, before and after come with one of ruleSet,

@@ -166,6 +166,11 @@ func (in *RuleOverlayMatch) DeepCopyInto(out *RuleOverlayMatch) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.ExceptNamespaces != nil {
+		in, out := &in.ExceptNamespaces, &out.ExceptNamespaces
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.VPASelector != nil {
 		in, out := &in.VPASelector, &out.VPASelector
 		*out = new(v1.LabelSelector)
