@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -25,7 +24,7 @@ import (
 func TestTheExamplesOfTheDocsDoWhatTheyPrint(t *testing.T) {
 	for page, least := range map[string]int{
 		"README": 2, "docs/quickstart": 1, "docs/rules": 10, "docs/validation": 5, "docs/recommend": 8, "docs/admit": 5,
-		"docs/plan": 9, "docs/backtest": 4, "docs/cookbook": 4,
+		"docs/plan": 9, "docs/backtest": 4, "docs/cookbook": 5,
 	} {
 		t.Run(page, func(t *testing.T) { followsPage(t, "../../"+page+".md", least) })
 	}
@@ -41,18 +40,27 @@ func TestEveryRecipeOfTheCookbook(t *testing.T) {
 	for _, file := range recipes {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			require.Contains(t, string(page), "```yaml examples/cookbook/"+filepath.Base(file)+"\n")
+			text, err := celvpa(t, "rules", "new", strings.TrimSuffix(filepath.Base(file), ".yaml"))
+			require.NoError(t, err)
+			onDisk, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, string(onDisk), text)
+			require.Regexp(t, `^# [A-Z].*\.\n`, text)
 			out, err := celvpa(t, "rules", "lint", file)
 			require.NoError(t, err)
 			require.Equal(t, "nothing found\n", out)
-			set, err := policy.LayerAt(file)
-			require.NoError(t, err)
-			name := regexp.MustCompile(`kind: RuleTest\nmetadata: {name: ([\w-]+)}`).FindSubmatch(set.Files[0].Data)
+			name := regexp.MustCompile(`kind: RuleTest\nmetadata: {name: ([\w-]+)}`).FindStringSubmatch(text)
 			require.NotNil(t, name, "it has no table")
-			out, err = celvpa(t, "test", "--rules-dir", file, "--run", "^"+string(name[1])+"/")
+			out, err = celvpa(t, "test", "--rules-dir", file, "--run", "^"+name[1]+"/")
 			require.NoError(t, err, out)
 			require.Regexp(t, `^ok  [\w-]+  \d+ rows?\n`, out)
 		})
 	}
+}
+
+func TestARecipeThatDoesNotExist(t *testing.T) {
+	_, err := celvpa(t, "rules", "new", "windw")
+	require.ErrorContains(t, err, `there is no recipe "windw"; there are after-oom, batch, `)
 }
 
 // followsPage goes through a page, which has at least so many commands.

@@ -26,7 +26,7 @@ func rulesCommand(compile compileFunc) *cobra.Command {
 	cmd := parentCommand(&cobra.Command{Use: "rules", Short: "Look at rules, check them and see what a change does"})
 	o := &ruleOptions{compile: compile}
 	o.add(cmd)
-	cmd.AddCommand(listCommand(o), showCommand(o), pointsCommand(), checksCommand(o), lintCommand(o), diffCommand(o), renderCommand(o))
+	cmd.AddCommand(listCommand(o), showCommand(o), pointsCommand(), checksCommand(o), lintCommand(o), diffCommand(o), renderCommand(o), newCommand())
 	return cmd
 }
 
