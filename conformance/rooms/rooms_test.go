@@ -23,7 +23,7 @@ const (
 )
 
 // outside are folders whose packages may import anything: tests, generators, and modules of their own.
-var outside = []string{"conformance", "deploy", "examples", "release", "bin", "dist"}
+var outside = []string{"conformance", "deploy", "release", "bin", "dist"}
 
 var named = regexp.MustCompile("`([^`]+)`")
 

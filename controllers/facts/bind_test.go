@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,7 +28,7 @@ func pointerTo[T any](v T) *T { return &v }
 
 func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
 	v := &vpav1.VerticalPodAutoscaler{}
-	same(t, vpaSchema.New().SetOpaque("evictionRequirements", lang.Records(nil)).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
+	same(t, vpaSchema.New().Put("labels", noLabels).Put("annotations", noLabels).SetOpaque("evictionRequirements", lang.Records(nil)).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
 
 	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{
 		UpdateMode:  pointerTo(vpav1.UpdateMode("")),
@@ -38,10 +39,17 @@ func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
 			{Resources: []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU}, ChangeRequirement: vpav1.TargetLowerThanRequests},
 		},
 	}
-	same(t, vpaSchema.New().SetString("updateMode", "").SetInt("minReplicas", 3).SetOpaque("evictionRequirements", lang.Records([]*lang.Record{
+	same(t, vpaSchema.New().Put("labels", noLabels).Put("annotations", noLabels).SetString("updateMode", "").SetInt("minReplicas", 3).SetOpaque("evictionRequirements", lang.Records([]*lang.Record{
 		requirementSchema.New().Put("resources", lang.ListFrom([]string{"cpu"})).SetString("change", "TargetHigherThanRequests"),
 		requirementSchema.New().Put("resources", lang.ListFrom([]string{"memory", "cpu"})).SetString("change", "TargetLowerThanRequests"),
 	})).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
+
+	v.Labels, v.Annotations = map[string]string{"tier": "batch"}, map[string]string{"example.com/hold": ""}
+	for field, key := range map[string]string{"labels": "tier", "annotations": "example.com/hold"} {
+		bound := VPA(v).Get(lang.Text(field)).(traits.Mapper)
+		require.Equal(t, types.True, bound.Contains(lang.Text(key)), field)
+		require.Equal(t, types.IntOne, bound.Size(), field)
+	}
 }
 
 func TestAContainerPolicyIsBoundAsItIsWritten(t *testing.T) {
