@@ -91,10 +91,10 @@ func TestTheParametersOfAPolicyAreBoundAsTheyAreWritten(t *testing.T) {
 
 func TestWholeCoresAreAskedForByAnnotation(t *testing.T) {
 	v := &vpav1.VerticalPodAutoscaler{}
-	require.False(t, IntegerCPU(v, "a"))
+	require.False(t, integerCPU(v, "a"))
 	v.Annotations = map[string]string{"vpa-post-processor.kubernetes.io/a_integerCPU": "true", "vpa-post-processor.kubernetes.io/b_integerCPU": "yes"}
-	require.True(t, IntegerCPU(v, "a"))
-	require.False(t, IntegerCPU(v, "b"))
+	require.True(t, integerCPU(v, "a"))
+	require.False(t, integerCPU(v, "b"))
 }
 
 func TestReplicasThatAreNotKnownAreUnset(t *testing.T) {

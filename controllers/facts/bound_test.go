@@ -19,9 +19,9 @@ func TestEveryFactOfAPointIsBound(t *testing.T) {
 	facts.WindowFor(plan, "a", none, trace)
 	facts.OOMSample(plan, "a", none, facts.OOM{Reported: 1, Share: 1, Peak: 1}, trace)
 	plan.Decide(facts.ContainerSelect, facts.SelectFacts("a", none, facts.Seen{}), trace)
-	estimate, _ := facts.EstimateFacts("a", facts.Estimate{}, none, facts.NewBounds())
+	estimate, _ := facts.EstimateFacts(v, "a", facts.Estimate{}, none, facts.NewBounds())
 	plan.RunStages(facts.ContainerEstimate, estimate, trace)
-	plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts("a", none, false, facts.NewBounds()), trace)
+	plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(v, "a", none, facts.NewBounds()), trace)
 	facts.RecommendPod(plan, []facts.PodContainer{podContainer(t, "a", nil, "cpu=1")}, facts.PodPolicy(nil), facts.PodRequests{}, trace)
 	facts.Defaults(plan, map[string]any{"spec": map[string]any{
 		"resourcePolicy": map[string]any{"containerPolicies": []any{map[string]any{"containerName": "a"}}},

@@ -22,6 +22,11 @@ var (
 		lang.Field{Name: "memory", Type: lang.Bool, Doc: "there are too few memory samples for a recommendation; unset = there are enough"})
 )
 
+// metadata are labels and annotations of a VPA.
+var metadata = lang.Bind("Metadata", vpaLabels, vpaAnnotations)
+
+var metadataVar = registry.Var{Name: "vpa", Type: lang.RecordOf(metadata.Schema), Doc: "the VPA"}
+
 var (
 	containerSelect = &registry.Point{
 		Name: ContainerSelect, Kind: registry.DecisionPoint,
@@ -57,6 +62,7 @@ var (
 			{Name: "history", Type: lang.RecordOf(historySchema.Schema)},
 			{Name: "containers", Type: lang.Int, Doc: "containers of the workload that are scaled"},
 			policyVar,
+			metadataVar,
 			{Name: "confidence", Type: lang.RecordOf(confidenceSchema), Writable: true, Doc: "how reliable the estimate is"},
 			{Name: "unknown", Type: lang.RecordOf(unknownSchema), Writable: true, Doc: "what cannot be estimated yet; condition RecommendationProvided of the VPA reports it if it has no recommendation"},
 		},
@@ -68,6 +74,7 @@ var (
 		Vars: []registry.Var{
 			containerVar,
 			policyVar,
+			metadataVar,
 			{Name: "integerCPU", Type: lang.Bool, Doc: "the VPA asks for whole cores (annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU: \"true\")"},
 		},
 		Scopes: []registry.Scope{boundScope},
@@ -133,9 +140,9 @@ func (b Bounds) addTo(f *registry.Facts) {
 }
 
 // EstimateFacts binds the facts of container.estimate; rules write to bounds and to estimated.
-func EstimateFacts(container string, e Estimate, policy *lang.Record, bounds Bounds) (f *registry.Facts, estimated Estimated) {
+func EstimateFacts(v *vpav1.VerticalPodAutoscaler, container string, e Estimate, policy *lang.Record, bounds Bounds) (f *registry.Facts, estimated Estimated) {
 	estimated = Estimated{confidence: confidenceSchema.New(), Unknown: unknownSchema.New()}
-	f = containerEstimate.NewFacts().Set("container", lang.Text(container))
+	f = containerEstimate.NewFacts().Set("vpa", metadata.Of(v)).Set("container", lang.Text(container))
 	f.Set("usage", usageSchema.Of(histograms{e.CPU, e.Memory}))
 	f.Set("history", historySchema.Of(e.History))
 	f.Set("containers", lang.Number(int64(e.Containers)))
@@ -151,15 +158,15 @@ func EstimateFacts(container string, e Estimate, policy *lang.Record, bounds Bou
 }
 
 // RecommendFacts binds the facts of container.recommend; rules write to bounds.
-func RecommendFacts(container string, policy *lang.Record, integerCPU bool, bounds Bounds) *registry.Facts {
-	f := containerRecommend.NewFacts().Set("container", lang.Text(container)).Set("policy", policy)
-	f.Set("integerCPU", types.Bool(integerCPU))
+func RecommendFacts(v *vpav1.VerticalPodAutoscaler, container string, policy *lang.Record, bounds Bounds) *registry.Facts {
+	f := containerRecommend.NewFacts().Set("vpa", metadata.Of(v)).Set("container", lang.Text(container)).Set("policy", policy)
+	f.Set("integerCPU", types.Bool(integerCPU(v, container)))
 	bounds.addTo(f)
 	return f
 }
 
-// IntegerCPU reports whether the VPA's annotation asks for whole cores (UPSTREAM.md §2.15).
-func IntegerCPU(v *vpav1.VerticalPodAutoscaler, container string) bool {
+// integerCPU reports whether the VPA's annotation asks for whole cores (UPSTREAM.md §2.15).
+func integerCPU(v *vpav1.VerticalPodAutoscaler, container string) bool {
 	return v.Annotations[integerCPUPrefix+container+integerCPUSuffix] == "true"
 }
 

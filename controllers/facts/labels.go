@@ -4,7 +4,13 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/lang"
+)
+
+var (
+	vpaLabels      = labelsFrom("labels", func(v *vpav1.VerticalPodAutoscaler) map[string]string { return v.Labels })
+	vpaAnnotations = labelsFrom("annotations", func(v *vpav1.VerticalPodAutoscaler) map[string]string { return v.Annotations })
 )
 
 // labelsFrom is a field with labels or annotations.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -113,6 +114,7 @@ func TestAnOOMBecomesASample(t *testing.T) {
 func TestTheRatioIsHeldExactly(t *testing.T) {
 	const most = int64(1e14)
 	random := rand.New(rand.NewPCG(8459, 0))
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"vpa-post-processor.kubernetes.io/a_integerCPU": "true"}}}
 	amount := func() int64 { // of any magnitude
 		return min(int64(math.Exp(random.Float64()*33)), most) - 1
 	}
@@ -126,7 +128,7 @@ func TestTheRatioIsHeldExactly(t *testing.T) {
 			record := facts.Policy(&vpav1.ContainerResourcePolicy{MemoryPerCPU: resource.NewQuantity(ratio, resource.BinarySI)})
 			bounds := facts.NewBounds()
 			bounds[0].SetInt("cpu", cpu).SetInt("memory", memory)
-			require.Empty(t, plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts("a", record, true, bounds), nil))
+			require.Empty(t, plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(v, "a", record, bounds), nil))
 			cpu, _ = bounds[0].Int("cpu")
 			memory, _ = bounds[0].Int("memory")
 			return cpu, memory

@@ -42,8 +42,7 @@ func AdmitFacts(v *vpav1.VerticalPodAutoscaler) *registry.Facts {
 }
 
 var vpaSchema = lang.Bind("VPA",
-	labelsFrom("labels", func(v *vpav1.VerticalPodAutoscaler) map[string]string { return v.Labels }),
-	labelsFrom("annotations", func(v *vpav1.VerticalPodAutoscaler) map[string]string { return v.Annotations }),
+	vpaLabels, vpaAnnotations,
 	lang.TextIf("updateMode", "as written; unset without updatePolicy", updateMode),
 	lang.IntIf("minReplicas", lang.Int, "", func(v *vpav1.VerticalPodAutoscaler) (int32, bool) { return given(updatePolicy(v).MinReplicas) }),
 	lang.IntIf("evictAfterOOM", lang.IntOf(Duration), "evictAfterOOMSeconds, even with gate PerVPAConfig off",

@@ -100,7 +100,7 @@ func integerCPUs(v *vpav1.VerticalPodAutoscaler, of func(string) policyOf) (out 
 	for _, key := range slices.Sorted(maps.Keys(v.Annotations)) {
 		container, prefixed := strings.CutPrefix(key, integerCPUPrefix)
 		container, suffixed := strings.CutSuffix(container, integerCPUSuffix)
-		if prefixed && suffixed && IntegerCPU(v, container) {
+		if prefixed && suffixed && integerCPU(v, container) {
 			out = append(out, policyOfSchema.Of(of(container)))
 		}
 	}

@@ -186,10 +186,10 @@ func (c *scaled) run(v *vpav1.VerticalPodAutoscaler, containers int) []*engine.R
 	if before := recommendedFor(v, name); before != nil {
 		known.Before = facts.BoundsOf(before)
 	}
-	estimate, estimated := facts.EstimateFacts(name, known, c.record, c.bounds)
+	estimate, estimated := facts.EstimateFacts(v, name, known, c.record, c.bounds)
 	c.estimated = estimated
 	failed := c.plan.RunStages(facts.ContainerEstimate, estimate, c.trace)
-	recommend := facts.RecommendFacts(name, c.record, facts.IntegerCPU(v, name), c.bounds)
+	recommend := facts.RecommendFacts(v, name, c.record, c.bounds)
 	return append(failed, c.plan.RunStages(facts.ContainerRecommend, recommend, c.trace)...)
 }
 

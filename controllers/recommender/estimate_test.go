@@ -13,6 +13,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -100,4 +101,26 @@ func TestRecommendationsMatchUpstreamToTheDigit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAVPAMultipliesItsRecommendation by an annotation, as the cookbook's recipe has it.
+func TestAVPAMultipliesItsRecommendation(t *testing.T) {
+	book, err := policy.Load(policy.Options{Path: "../../examples/cookbook/factor.yaml", Cache: &compiledSets})
+	require.NoError(t, err)
+	milli := func(factor string) (int64, int) {
+		v := aVPA()
+		if factor != "" {
+			v.Annotations = map[string]string{"example.com/factor": factor}
+		}
+		out := Recommend(book.For(document.Subject{}).Plan, v, watched([]string{"a"}, 1440, always(1000), always(1<<30)), false)
+		return out.Recommendations[0].Target.Cpu().MilliValue(), len(out.Failed)
+	}
+	for factor, want := range map[string]int64{"": 1168, "1": 1168, "1.5": 1752, "0.5": 584, "-1": 1168} {
+		got, failed := milli(factor)
+		require.Equal(t, want, got, factor)
+		require.Zero(t, failed, factor)
+	}
+	got, failed := milli("much")
+	require.Equal(t, int64(1168), got)
+	require.Equal(t, 8, failed, "once for each bound and resource")
 }
