@@ -112,10 +112,16 @@ type weekPart struct {
 	from, to int     // minutes of the day, 0 to 1440
 }
 
+// maxParts bounds the time that a rule takes.
+const maxParts = 20
+
 func parseWindow(text string) (timeWindow, error) {
 	w := timeWindow{written: written{text, windowType}}
 	all, err := strings.Split(text, ";"), error(nil)
 	zone := "UTC"
+	if len(all) > maxParts {
+		all, err = nil, fmt.Errorf("it has more than %d parts", maxParts)
+	}
 	for i, part := range all {
 		words := strings.Fields(part)
 		var p weekPart
@@ -135,7 +141,7 @@ func parseWindow(text string) (timeWindow, error) {
 		w.zone, err = parseZone(zone)
 	}
 	if err != nil {
-		return timeWindow{}, fmt.Errorf("%q is not a time window: %w; write days of the week, hours or both, such as Sat-Sun; 22:00-06:00 Europe/Berlin, and the time zone at the end", text, err)
+		return timeWindow{}, fmt.Errorf("%.100q is not a time window: %w; write days of the week, hours or both, such as Sat-Sun; 22:00-06:00 Europe/Berlin, and the time zone at the end", text, err)
 	}
 	return w, nil
 }
@@ -214,29 +220,39 @@ func (w timeWindow) has(t time.Time) bool {
 	})
 }
 
-// opens is the first time from t on that is in the window. A part can begin at its first minute, by the clocks of before or
-// after they are changed; and when they are put forward into it.
+// opens is the first time from t on that is in the window.
 func (w timeWindow) opens(t time.Time) time.Time {
 	if w.has(t) {
 		return t
 	}
 	var first time.Time
-	begins := func(at time.Time) {
-		if at = at.In(t.Location()); at.After(t) && w.has(at) && (first.IsZero() || at.Before(first)) {
+	begins := func(at time.Time) bool {
+		in := at.After(t) && w.has(at)
+		if in && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
+		return in
 	}
-	// Clocks that are put forward may leave out a week's only opening.
-	for day := range 15 {
-		midnight := time.Date(t.Year(), t.Month(), t.Day()+day, 0, 0, 0, 0, t.Location())
-		for _, near := range []time.Time{midnight.Add(-12 * time.Hour), midnight.Add(36 * time.Hour)} {
-			zone, offset := near.Zone()
-			for _, p := range w.parts {
-				begins(time.Date(t.Year(), t.Month(), t.Day()+day, 0, p.from, 0, 0, time.FixedZone(zone, offset)))
+	if _, changed := t.ZoneBounds(); !changed.IsZero() { // clocks that are changed may lead into the window
+		begins(changed)
+	}
+	for _, p := range w.parts {
+		// Clocks that are put forward may leave out a week's only opening.
+		for day, found := 0, false; day < 15 && !found; day++ {
+			if !p.days[(int(t.Weekday())+day)%7] {
+				continue
 			}
-		}
-		if _, changed := midnight.ZoneBounds(); !changed.IsZero() {
-			begins(changed)
+			at := time.Date(t.Year(), t.Month(), t.Day()+day, 0, p.from, 0, 0, t.Location())
+			found = begins(at)
+			// The same time by the clocks of before and after a change nearby.
+			since, until := at.ZoneBounds()
+			for _, other := range []time.Time{since.Add(-time.Second), until} {
+				if apart := at.Sub(other).Abs(); apart < 25*time.Hour {
+					_, offset := at.Zone()
+					_, otherOffset := other.In(t.Location()).Zone()
+					found = begins(at.Add(time.Duration(offset-otherOffset)*time.Second)) || found
+				}
+			}
 		}
 	}
 	return first
