@@ -98,7 +98,11 @@ func own(path string) (layer *document.Layer, atOnce bool, err error) {
 
 // For chooses the plans of a VPA: the pipeline that it pins, with the overlays that match it.
 func For(book *compile.Rulebook, v *vpav1.VerticalPodAutoscaler) compile.Selection {
-	return book.For(document.Subject{Namespace: v.Namespace, Labels: v.Labels, Pipeline: v.Annotations[AnnotationPipeline]})
+	of := document.Subject{Namespace: v.Namespace, Labels: v.Labels, Pipeline: v.Annotations[AnnotationPipeline]}
+	if v.Spec.TargetRef != nil {
+		of.Kind = v.Spec.TargetRef.Kind
+	}
+	return book.For(of)
 }
 
 // DescribeRules describes the rules that were chosen for a VPA.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/controllers/answers"
@@ -44,4 +45,17 @@ func TestOverlaysApplyAndFaultyOnesAreNamed(t *testing.T) {
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}
 	require.Equal(t, []string{"fine"}, For(next, v).Plan.Overlays())
 	require.Empty(t, For(book, v).Plan.Overlays(), "the rules that were given stay as they are")
+}
+
+// TestOverlaysMatchTheKindOfTheWorkload that a VPA targets.
+func TestOverlaysMatchTheKindOfTheWorkload(t *testing.T) {
+	book, err := Load(Options{Path: "../../examples/cookbook/batch.yaml", Cache: &compiledSets})
+	require.NoError(t, err)
+	for kind, matches := range map[string]bool{"Job": true, "CronJob": true, "Deployment": false, "": false} {
+		v := &vpav1.VerticalPodAutoscaler{}
+		if kind != "" {
+			v.Spec.TargetRef = &autoscalingv1.CrossVersionObjectReference{Kind: kind}
+		}
+		require.Equal(t, matches, len(For(book, v).Plan.Overlays()) > 0, kind)
+	}
 }

@@ -16,6 +16,7 @@ var (
 	semver     = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 	identifier = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 	label      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	kindName   = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 )
 
 // reservedNames are CEL's keywords, and names with a meaning in rules, traces and paths.

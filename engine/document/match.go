@@ -13,6 +13,7 @@ import (
 // Subject is the object that overlays are matched against.
 type Subject struct {
 	Namespace string
+	Kind      string // of what it is about, such as a workload
 	Labels    map[string]string
 	Pipeline  string // name@version that the object pins; empty = the default
 }
@@ -21,7 +22,8 @@ type Subject struct {
 type Match struct {
 	Namespaces []source.Scalar
 	Except     []source.Scalar // namespaces that are left out
-	Selector   []Requirement   // all must hold
+	Kinds      []source.Scalar
+	Selector   []Requirement // all must hold
 }
 
 // Requirement is a condition on a label, as in a Kubernetes label selector.
@@ -40,12 +42,13 @@ const (
 
 // Everything reports whether all objects match.
 func (m *Match) Everything() bool {
-	return len(m.Namespaces) == 0 && len(m.Except) == 0 && len(m.Selector) == 0
+	return len(m.Namespaces) == 0 && len(m.Except) == 0 && len(m.Kinds) == 0 && len(m.Selector) == 0
 }
 
 // Matches reports whether an object matches.
 func (m *Match) Matches(s Subject) bool {
-	if len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace) || contains(m.Except, s.Namespace) {
+	switch {
+	case len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace), contains(m.Except, s.Namespace), len(m.Kinds) > 0 && !contains(m.Kinds, s.Kind):
 		return false
 	}
 	for i := range m.Selector {
@@ -78,6 +81,9 @@ func (m *Match) String() string {
 	if len(m.Except) > 0 {
 		parts = append(parts, "all namespaces but "+joined(m.Except))
 	}
+	if len(m.Kinds) > 0 {
+		parts = append(parts, "kinds "+joined(m.Kinds))
+	}
 	for _, r := range m.Selector {
 		switch r.Operator.Value {
 		case opIn, opNotIn:
@@ -102,9 +108,9 @@ func joined(list []source.Scalar) string {
 	return strings.Join(out, ", ")
 }
 
-// Overlaps reports whether one object may match both; only a namespace or label rules it out.
+// Overlaps reports whether one object may match both; only a namespace, kind or label rules it out.
 func (m *Match) Overlaps(other *Match) bool {
-	if !m.sharesNamespace(other) || !other.sharesNamespace(m) {
+	if !m.sharesNamespace(other) || !other.sharesNamespace(m) || len(m.Kinds) > 0 && len(other.Kinds) > 0 && !share(m.Kinds, other.Kinds) {
 		return false
 	}
 	for i := range m.Selector {
@@ -128,13 +134,17 @@ func (m *Match) sharesNamespace(other *Match) bool {
 func (r *Requirement) excludes(other *Requirement) bool {
 	switch {
 	case r.Operator.Value == opIn && other.Operator.Value == opIn:
-		return !slices.ContainsFunc(r.Values, func(v source.Scalar) bool { return contains(other.Values, v.Value) })
+		return !share(r.Values, other.Values)
 	case r.Operator.Value == opIn && other.Operator.Value == opNotIn:
 		return !slices.ContainsFunc(r.Values, func(v source.Scalar) bool { return !contains(other.Values, v.Value) })
 	case r.Operator.Value == opIn || r.Operator.Value == opExists:
 		return other.Operator.Value == opDoesNotExist
 	}
 	return false
+}
+
+func share(a, b []source.Scalar) bool {
+	return slices.ContainsFunc(a, func(s source.Scalar) bool { return contains(b, s.Value) })
 }
 
 func contains(list []source.Scalar, value string) bool {

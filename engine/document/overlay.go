@@ -144,13 +144,24 @@ func (d *Decoder) overlayFields(o *Overlay) fields {
 		"priority":    d.into(&o.Priority),
 		"pipeline":    d.into(&o.Pipeline),
 		"match": func(v *yaml.Node) {
-			seen := d.object(v, fields{"namespaces": d.Scalars(&o.Match.Namespaces), "exceptNamespaces": d.Scalars(&o.Match.Except), d.selectorKey: d.selector(&o.Match.Selector)})
+			seen := d.object(v, fields{
+				"namespaces": d.Scalars(&o.Match.Namespaces), "exceptNamespaces": d.Scalars(&o.Match.Except), "kinds": d.Scalars(&o.Match.Kinds),
+				d.selectorKey: d.selector(&o.Match.Selector),
+			})
 			if len(seen) == 0 && len(v.Content) == 0 { // reported already
-				d.Problem(v, "match is empty; give it namespaces, exceptNamespaces or "+d.selectorKey+", or leave it out to mean every object")
+				d.Problem(v, "match is empty; give it namespaces, exceptNamespaces, kinds or "+d.selectorKey+", or leave it out to mean every object")
 			}
 			for _, key := range []string{"namespaces", "exceptNamespaces"} {
 				if n := seen[key]; n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
 					d.Problem(n, "the list of namespaces is empty; leave it out to mean all of them")
+				}
+			}
+			if n := seen["kinds"]; n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+				d.Problem(n, "the list of kinds is empty; leave it out to mean all of them")
+			}
+			for _, kind := range o.Match.Kinds {
+				if !kindName.MatchString(kind.Value) {
+					d.Problems.At(kind, d.Subject, fmt.Sprintf("%q is no kind, such as Deployment or DaemonSet", kind.Value))
 				}
 			}
 			if len(o.Match.Namespaces) > 0 && len(o.Match.Except) > 0 {

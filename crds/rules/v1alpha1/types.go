@@ -65,8 +65,11 @@ type RuleOverlayMatch struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Namespaces that are left out.
 	// +kubebuilder:validation:MinItems=1
-	ExceptNamespaces []string              `json:"exceptNamespaces,omitempty"`
-	VPASelector      *metav1.LabelSelector `json:"vpaSelector,omitempty"`
+	ExceptNamespaces []string `json:"exceptNamespaces,omitempty"`
+	// Kinds of workloads, as in spec.targetRef.kind.
+	// +kubebuilder:validation:MinItems=1
+	Kinds       []string              `json:"kinds,omitempty"`
+	VPASelector *metav1.LabelSelector `json:"vpaSelector,omitempty"`
 }
 
 // Change has one of params, disable, replace, before, after and add; replace, before and after come with one of ruleSet,

@@ -171,6 +171,11 @@ func (in *RuleOverlayMatch) DeepCopyInto(out *RuleOverlayMatch) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Kinds != nil {
+		in, out := &in.Kinds, &out.Kinds
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.VPASelector != nil {
 		in, out := &in.VPASelector, &out.VPASelector
 		*out = new(v1.LabelSelector)
