@@ -46,7 +46,7 @@ func TestExpressionsMatchCEL(t *testing.T) {
 		{"int(t) == 1", "when: type conversion error from 'string' to 'int'"},
 		{"t in ['a', 'label'] && !(t in r.l)", "true"},
 		{"now.s in []", "false"},
-		{"[r.?n][0].i.orValue(7) == 7", "when: there is no key i; ask 'i' in …, or give a default: …[?'i'].orValue('')"},
+		{"[r.?n][0].i.orValue(7) == 7", "when: there is no key i; ask 'i' in …, or give a default: …[?'i'].orValue(…)"},
 		{"[r.?n][?0].orValue(r.?n).i.orValue(7) == 7", "true"},
 		{"x in [2, 1.0] && x in [1.0, 'a'] && !(x in [2, 1.5])", "true"},
 		{"t in ['label', 1] && dyn(x) in [1.0] && !(t in [1, 'a'])", "true"},

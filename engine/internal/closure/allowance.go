@@ -118,7 +118,7 @@ func (f *Frame) evaluate(p cel.Program) (ref.Val, error) {
 		return nil, ErrTooManySteps
 	case err != nil:
 		if key, missing := strings.CutPrefix(err.Error(), "no such key: "); missing {
-			err = fmt.Errorf("there is no key %s; ask '%[1]s' in …, or give a default: …[?'%[1]s'].orValue('')", key)
+			err = fmt.Errorf("there is no key %s; ask '%[1]s' in …, or give a default: …[?'%[1]s'].orValue(…)", key)
 		}
 		return nil, err
 	}
