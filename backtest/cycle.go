@@ -78,7 +78,7 @@ func (r *replay) recommendFor(v *liveVPA, now time.Time) {
 	if v.served == nil {
 		return
 	}
-	next, failed, changed := r.state.Recommendation(v.served)
+	next, failed, changed := r.state.Recommendation(v.served, now)
 	for _, failure := range failed {
 		r.note("%s: %v; its values are left as they were", v, failure)
 	}
@@ -130,14 +130,14 @@ func (r *replay) recommended(v *liveVPA, c *vpav1.RecommendedContainerResources,
 			continue
 		}
 		if explained == nil {
-			explained = r.explain(v.served, c.ContainerName)
+			explained = r.explain(v.served, c.ContainerName, now)
 		}
 		recorder.cause(Cause{At: now, CPU: changeOf(was, c.Target, cpu), Memory: changeOf(was, c.Target, memory), Rules: rulesOf(explained)})
 	}
 }
 
-func (r *replay) explain(w *recommender.Workload, container string) []engine.Step {
-	for _, explained := range r.state.Explain(w) {
+func (r *replay) explain(w *recommender.Workload, container string, now time.Time) []engine.Step {
+	for _, explained := range r.state.Explain(w, now) {
 		if explained.Container == container {
 			return explained.Steps
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/google/cel-go/common/types/ref"
@@ -132,6 +133,21 @@ func (t *Trace) Last(item, field string) (step Step, ok bool) {
 		}
 	})
 	return step, ok
+}
+
+// Blame returns err as a failure of the rule that last changed a field of one of some items, one of an overlay if any did; nil if
+// no rule changed it.
+func (t *Trace) Blame(field string, err error, items ...string) (out *RuleError) {
+	overlaid := false
+	t.each(func(i int, run *tracedRun) {
+		at, item := run.code.sources[t.marks[i].source], run.label(&t.marks[i])
+		if at.write == nil || at.write.Field != field || !slices.Contains(items, item) || overlaid && at.overlay == "" {
+			return
+		}
+		overlaid = at.overlay != ""
+		out = &RuleError{Path: t.step(i, run).Path(), At: at.pos, Item: item, Err: err}
+	})
+	return out
 }
 
 func (t *Trace) each(visit func(i int, run *tracedRun)) {

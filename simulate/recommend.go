@@ -112,7 +112,7 @@ func (r *fed) report(explain bool) *Recommendations {
 		if !explain {
 			continue
 		}
-		for _, explained := range r.State.Explain(w) {
+		for _, explained := range r.State.Explain(w, r.now) {
 			out.Traces = append(out.Traces, RecommendationTrace{VPA: w.String(), Container: explained.Container, Steps: append([]engine.Step{}, explained.Steps...)})
 		}
 	}

@@ -111,7 +111,7 @@ func TestARecommendationIsRestoredFromCheckpoints(t *testing.T) {
 	require.Equal(t, "1168m 1168723596", amounts(one.Target))
 	require.Equal(t, "1167m 1168645322", amounts(one.LowerBound))
 	require.Equal(t, "1207m 1207862246", amounts(one.UpperBound))
-	explained := r.State.Explain(r.Workload("web", "shop"))
+	explained := r.State.Explain(r.Workload("web", "shop"), r.now)
 	require.Len(t, explained, 1)
 	require.Equal(t, "app", explained[0].Container)
 	var margins []string

@@ -75,6 +75,9 @@ var (
 			containerVar,
 			policyVar,
 			metadataVar,
+			{Name: "requests", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "the largest requests that pods of the workload have for the container now; unset where none has any"},
+			{Name: "limits", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "their largest limits; unset where none has any"},
+			{Name: "past", Type: lang.RecordOf(pastSchema.Schema), Doc: "what was recommended for the container before; kept, also in checkpoints, from the time on that a rule in force reads it"},
 			{Name: "integerCPU", Type: lang.Bool, Doc: "the VPA asks for whole cores (annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU: \"true\")"},
 		},
 		Scopes: []registry.Scope{boundScope},
@@ -158,8 +161,9 @@ func EstimateFacts(v *vpav1.VerticalPodAutoscaler, container string, e Estimate,
 }
 
 // RecommendFacts binds the facts of container.recommend; rules write to bounds.
-func RecommendFacts(v *vpav1.VerticalPodAutoscaler, container string, policy *lang.Record, bounds Bounds) *registry.Facts {
+func RecommendFacts(v *vpav1.VerticalPodAutoscaler, container string, policy *lang.Record, now Situation, bounds Bounds) *registry.Facts {
 	f := containerRecommend.NewFacts().Set("vpa", metadata.Of(v)).Set("container", lang.Text(container)).Set("policy", policy)
+	f.Set("requests", now.Requests.record()).Set("limits", now.Limits.record()).Set("past", pastSchema.Of(now.Past))
 	f.Set("integerCPU", types.Bool(integerCPU(v, container)))
 	bounds.addTo(f)
 	return f

@@ -52,7 +52,7 @@ func (r *Recommender) Explain(ctx context.Context, namespace, name string) (out 
 			out.LastCycle = &at
 		}
 		if w := r.workloads[model.WorkloadID{Namespace: namespace, Name: name}]; w != nil {
-			x = r.snapshot(w)
+			x = r.snapshot(w, r.Clock.Now())
 			x.frozen = cmp.Or(x.frozen, r.unready(w))
 		}
 	})
@@ -66,7 +66,7 @@ func (r *Recommender) Explain(ctx context.Context, namespace, name string) (out 
 
 // ExplainAlone is Explain for a State that no recommender runs. step is the time between samples.
 func (s *State) ExplainAlone(ctx context.Context, w *Workload, now time.Time, step time.Duration) (out answers.Recommender, err error) {
-	err = s.snapshot(w).describe(ctx, &out, now, step)
+	err = s.snapshot(w, now).describe(ctx, &out, now, step)
 	return out, err
 }
 

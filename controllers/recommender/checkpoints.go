@@ -55,6 +55,7 @@ func (w *Workload) prune() {
 	}
 	maps.DeleteFunc(w.stored, func(container string, _ stored) bool { return ended(container) })
 	maps.DeleteFunc(w.judged, func(container string, _ time.Time) bool { return ended(container) })
+	maps.DeleteFunc(w.past, func(container string, _ *past) bool { return ended(container) })
 }
 
 // outdated reports whether the checkpoint of a container lacks history.
@@ -140,6 +141,7 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 		c.stored.revision = c.w.model.Revision(c.container)
 		var ok bool
 		if c.status, c.stored.until, ok = c.w.model.Checkpoint(r.cluster.Settings(), c.container, now); ok {
+			c.w.storePast(c.container, &c.status)
 			r.checkpointTurns.Served(c.w.VPA.Namespace)
 			work <- c
 		}

@@ -164,6 +164,9 @@ func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, requests
 	}
 	bounds, failed := facts.RecommendPod(plan, containers, facts.PodPolicy(v.Spec.ResourcePolicy), requests, trace)
 	r.Failed, r.PodUndecided = append(r.Failed, failed...), len(failed) > 0
+	if len(failed) == 0 {
+		r.Failed = append(r.Failed, inOrder(bounds, plan, func() *engine.Trace { return trace })...)
+	}
 	if facts.ResourceList(bounds[0]) != nil {
 		var written []corev1.ResourceList
 		if p := v.Spec.ResourcePolicy; p != nil && p.PodPolicies != nil {
@@ -189,8 +192,16 @@ func (c *scaled) run(v *vpav1.VerticalPodAutoscaler, containers int) []*engine.R
 	estimate, estimated := facts.EstimateFacts(v, name, known, c.record, c.bounds)
 	c.estimated = estimated
 	failed := c.plan.RunStages(facts.ContainerEstimate, estimate, c.trace)
-	recommend := facts.RecommendFacts(v, name, c.record, c.bounds)
-	return append(failed, c.plan.RunStages(facts.ContainerRecommend, recommend, c.trace)...)
+	recommend := facts.RecommendFacts(v, name, c.record, c.usage.Situation, c.bounds)
+	failed = append(failed, c.plan.RunStages(facts.ContainerRecommend, recommend, c.trace)...)
+	return append(failed, inOrder(c.bounds, c.plan, func() *engine.Trace {
+		if c.trace != nil {
+			return c.trace
+		}
+		again := scaled{effective: c.effective, usage: c.usage, bounds: facts.NewBounds(), trace: &engine.Trace{}}
+		again.run(v, containers)
+		return again.trace
+	})...)
 }
 
 // keep completes the recommendation with the previous one where the rules failed.

@@ -55,6 +55,9 @@ func aVPA(policies ...vpav1.ContainerResourcePolicy) *vpav1.VerticalPodAutoscale
 	return v
 }
 
+// amounts are of one container, in milli-cores and bytes.
+type amounts struct{ cpu, memory int64 }
+
 func always(n int64) func(int) int64 { return func(int) int64 { return n } }
 
 // TestRecommendationsMatchUpstreamToTheDigit holds the golden vectors of UPSTREAM.md §2.13, with

@@ -27,7 +27,7 @@ func (r *Recommender) explain(u *Update) {
 	if len(changes) == 0 {
 		return
 	}
-	result := r.recommend(w, w.model.View(r.cluster.Settings()), true)
+	result := r.recommend(w, r.view(w, r.Clock.Now()), true)
 	changed := result.explaining(changes)
 	for _, c := range changed {
 		if c.Container != "" && c.To != answers.Unset {

@@ -29,7 +29,7 @@ func (s *State) Status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 
 // Explain traces the recommendation of a VPA, container by container in the order of their names,
 // those that are not scaled included. It is empty without usage of the VPA's pods.
-func (s *State) Explain(w *Workload) (out []Explanation) {
+func (s *State) Explain(w *Workload, now time.Time) (out []Explanation) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.log(w).Error(fmt.Errorf("panic: %v", p), "panic while explaining a recommendation; please report this", "stack", string(debug.Stack()))
@@ -39,7 +39,7 @@ func (s *State) Explain(w *Workload) (out []Explanation) {
 	if w.Chosen.Plan == nil || w.selector() == nil {
 		return nil
 	}
-	view := w.model.View(s.cluster.Settings())
+	view := s.view(w, now)
 	effective := func(container string) *effective { return s.effective(w, container) }
 	for _, way := range ways(w.VPA, view, s.recommend(w, view, true).Explained, effective) {
 		out = append(out, Explanation{Container: way.container, Steps: slices.Concat(way.selected, w.ooms[way.container].steps(), way.recommended)})
@@ -60,7 +60,7 @@ func (s *State) Quiet() { s.cluster.Observe = nil }
 // Recommendation is what Status recommends, without conditions; changed is false while nothing that
 // it is made from has changed since the last call, or it stays as the VPA has it. failed are rules
 // that failed.
-func (s *State) Recommendation(w *Workload) (out *vpav1.RecommendedPodResources, failed []*engine.RuleError, changed bool) {
+func (s *State) Recommendation(w *Workload, now time.Time) (out *vpav1.RecommendedPodResources, failed []*engine.RuleError, changed bool) {
 	of := evaluation{version: w.VPA.ResourceVersion, rules: s.rules}
 	if taken := w.model.TakeChanged(); !taken && w.done == of || w.frozen() != "" {
 		return nil, nil, false
@@ -68,10 +68,11 @@ func (s *State) Recommendation(w *Workload) (out *vpav1.RecommendedPodResources,
 	s.contained(w, "recommending", func() {
 		view := model.View{}
 		if w.selector() != nil {
-			view = w.model.View(s.cluster.Settings())
+			view = s.view(w, now)
 		}
 		result := s.recommend(w, view, false)
 		out, failed = result.keep(w.VPA.Status.Recommendation), result.Failed
+		w.noteTargets(out, now)
 	})
 	w.done = of
 	return out, failed, out != nil

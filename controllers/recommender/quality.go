@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/metric"
@@ -49,9 +48,9 @@ func (s *State) observeQuality(of *model.Workload, sample model.Sample, oom bool
 		return // it is not scaled
 	}
 	mode, isOOM := w.VPA.WrittenMode(), strconv.FormatBool(oom)
-	usage, target := float64(sample.Amount), float64(recommended.memory)
+	usage, target := float64(sample.Amount), float64(recommended.Memory)
 	if sample.Resource == model.CPU {
-		usage, target = usage/1000, float64(recommended.cpu)/1000
+		usage, target = usage/1000, float64(recommended.CPU)/1000
 	}
 	missing := target == 0
 	if missing {
@@ -81,17 +80,17 @@ func (s *State) observeQuality(of *model.Workload, sample model.Sample, oom bool
 
 // recommendedBefore are the uncapped targets in the status of a VPA that is seen for the first
 // time; nil when there is no recommendation (UPSTREAM.md §2.16).
-func recommendedBefore(v *vpav1.VerticalPodAutoscaler) map[string]amounts {
+func recommendedBefore(v *vpav1.VerticalPodAutoscaler) map[string]facts.Amounts {
 	if !isTrue(v, vpav1.RecommendationProvided) || v.Status.Recommendation == nil {
 		return nil
 	}
 	return uncapped(v.Status.Recommendation.ContainerRecommendations)
 }
 
-func uncapped(list []vpav1.RecommendedContainerResources) map[string]amounts {
-	out := make(map[string]amounts, len(list))
+func uncapped(list []vpav1.RecommendedContainerResources) map[string]facts.Amounts {
+	out := make(map[string]facts.Amounts, len(list))
 	for _, c := range list {
-		out[c.ContainerName] = amounts{cpu: facts.MilliCPU(c.UncappedTarget[corev1.ResourceCPU]), memory: facts.Bytes(c.UncappedTarget[corev1.ResourceMemory])}
+		out[c.ContainerName] = facts.AmountsOf(c.UncappedTarget)
 	}
 	return out
 }
@@ -115,12 +114,12 @@ func (s *State) observeUnchanged(w *Workload) {
 	}
 }
 
-func observeChange(w *Workload, old, now amounts, pods int) {
+func observeChange(w *Workload, old, now facts.Amounts, pods int) {
 	mode, size := w.VPA.WrittenMode(), metric.Size(pods)
-	if old.cpu > 0 && now.cpu > 0 {
-		changes.WithLabelValues(mode, "cpu", size).Observe(float64(now.cpu)/float64(old.cpu) - 1)
+	if old.CPU > 0 && now.CPU > 0 {
+		changes.WithLabelValues(mode, "cpu", size).Observe(float64(now.CPU)/float64(old.CPU) - 1)
 	}
-	if old.memory > 0 && now.memory > 0 {
-		changes.WithLabelValues(mode, "memory", size).Observe(float64(now.memory)/float64(old.memory) - 1)
+	if old.Memory > 0 && now.Memory > 0 {
+		changes.WithLabelValues(mode, "memory", size).Observe(float64(now.Memory)/float64(old.Memory) - 1)
 	}
 }

@@ -33,6 +33,9 @@ func (s *State) resume(w *Workload, c *vpav1.VerticalPodAutoscalerCheckpoint, no
 		return
 	}
 	w.stores(container, stored{revision: w.stored[container].revision, until: until})
+	if err := w.resumePast(container, &c.Status, now); err != nil {
+		log.Error(err, "field of a checkpoint ignored; what was recommended in the last day is not known", "container", container)
+	}
 }
 
 const resumeIgnored = "field of a checkpoint ignored; its histograms count, and open memory windows begin anew"

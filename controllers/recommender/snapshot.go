@@ -2,6 +2,7 @@ package recommender
 
 import (
 	"slices"
+	"time"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -23,7 +24,7 @@ type snapshot struct {
 }
 
 // snapshot copies what may change of a workload.
-func (s *State) snapshot(w *Workload) *snapshot {
+func (s *State) snapshot(w *Workload, now time.Time) *snapshot {
 	out := &snapshot{vpa: w.VPA, chosen: w.Chosen, frozen: w.frozen(), ooms: map[string][]answers.OOM{}, effective: map[string]*effective{}}
 	if w.Found.Problem != nil {
 		out.problem = w.Found.Problem.Message
@@ -34,7 +35,7 @@ func (s *State) snapshot(w *Workload) *snapshot {
 	if w.Chosen.Plan == nil || w.selector() == nil {
 		return out
 	}
-	out.view, out.live = w.model.View(s.cluster.Settings()).Clone(), w.model.Live()
+	out.view, out.live = s.view(w, now).Clone(), w.model.Live()
 	for _, usage := range out.view.Containers {
 		e := *s.effective(w, usage.Container) // the cycle may give it another policy that says the same
 		out.effective[usage.Container] = &e

@@ -57,7 +57,8 @@ type Workload struct {
 	model       *model.Workload
 	policies    map[string]*effective // by the containerName of the policy
 	policyRules facts.PolicyRules
-	uncapped    map[string]amounts // the last uncapped target, by container
+	uncapped    map[string]facts.Amounts // the last uncapped target, by container
+	past        map[string]*past         // what was recommended, by container, where rules read it
 	done        evaluation
 	sent        sentStatus
 	missing     string               // resourceVersion at which a write did not find its status; empty = none
@@ -76,9 +77,6 @@ type sentStatus struct {
 	version string // resourceVersion of the VPA before the write
 	status  *vpav1.VerticalPodAutoscalerStatus
 }
-
-// amounts are of one container; 0 = none.
-type amounts struct{ cpu, memory int64 }
 
 // evaluation is what a status was made of. While it is the same, so is the status.
 type evaluation struct {
@@ -217,6 +215,10 @@ func (s *State) SetPod(pod *corev1.Pod, onlySelected bool, now time.Time) {
 		Active:         pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed,
 		Version:        pod.ResourceVersion,
 		Created:        pod.CreationTimestamp.Time,
+	}
+	for i := range pod.Spec.Containers {
+		requests, limits := facts.CurrentResources(pod, i)
+		spec.Requests, spec.Limits = append(spec.Requests, facts.AmountsOf(requests)), append(spec.Limits, facts.AmountsOf(limits))
 	}
 	if r := pod.Spec.Resources; r != nil {
 		_, spec.CPURequest = r.Requests[corev1.ResourceCPU]

@@ -1,6 +1,7 @@
 package recommender
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -102,7 +103,7 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 	}
 	view := model.View{}
 	if w.selector() != nil {
-		view = w.model.View(s.cluster.Settings())
+		view = s.view(w, now)
 	}
 	result := s.recommend(w, view, false)
 	s.failed(w, "recommendation", "values unchanged", result.Failed)
@@ -110,6 +111,7 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 	recommendation := result.keep(status.Recommendation)
 	status.Recommendation = recommendation
 	s.remember(w, result, view.Pods)
+	w.noteTargets(recommendation, now)
 	provided(&conditions, view.Pods, len(recommendation.ContainerRecommendations) > 0, unknownMessage(result.Unknown, view.Ended))
 	if len(result.LowConfidence) > 0 {
 		conditions.set(vpav1.LowConfidence, corev1.ConditionTrue, "LittleHistory",
@@ -130,6 +132,10 @@ func failedMessage(failed []*engine.RuleError) string {
 	names := map[string]bool{}
 	for _, e := range failed {
 		name := e.Path
+		var bound *outOfOrder
+		if errors.As(e.Err, &bound) {
+			name += " (" + bound.Error() + ")"
+		}
 		if e.Slow != nil {
 			name += fmt.Sprintf(" (too slow: %s is left out)", e.Slow)
 		}

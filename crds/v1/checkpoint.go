@@ -95,6 +95,39 @@ type CheckpointResume struct {
 	// OmittedCPUSample is the time of the newest CPU sample of all other pods.
 	// +optional
 	OmittedCPUSample *Instant `json:"omittedCPUSample,omitempty"`
+	// Past is what was recommended for the container in the last day, if rules read it.
+	// +optional
+	Past *CheckpointPast `json:"past,omitempty"`
+}
+
+// CheckpointPast is what was recommended for a container.
+type CheckpointPast struct {
+	// Begun is since when it is kept.
+	Begun Instant `json:"begun"`
+	// Changed is when the target changed last.
+	// +optional
+	Changed *Instant `json:"changed,omitempty"`
+	// Target is the last one.
+	Target CheckpointAmounts `json:"target"`
+	// Hours are those of the last day in which there was a recommendation, in their order.
+	// +optional
+	Hours []CheckpointHour `json:"hours,omitempty"`
+}
+
+// CheckpointHour are the targets of one hour.
+type CheckpointHour struct {
+	Begin   Instant           `json:"begin"`
+	Lowest  CheckpointAmounts `json:"lowest"`
+	Highest CheckpointAmounts `json:"highest"`
+}
+
+// CheckpointAmounts are a target.
+type CheckpointAmounts struct {
+	// +optional
+	MilliCPU int64 `json:"milliCPU,omitempty"`
+	// Memory is in bytes.
+	// +optional
+	Memory int64 `json:"memory,omitempty"`
 }
 
 // CheckpointPod is the state of the container in one pod.

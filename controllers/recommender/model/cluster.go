@@ -167,6 +167,12 @@ func (c *Cluster) SetPod(id PodID, spec PodSpec, now time.Time) {
 	p.spec.cpu, p.spec.memory = spec.CPURequest, spec.MemoryRequest
 	var fresh []*container
 	p.containers, fresh = p.with(spec.Containers)
+	for i, c := range p.containers {
+		c.requests, c.limits = facts.Amounts{}, facts.Amounts{}
+		if i < len(spec.Requests) && i < len(spec.Limits) {
+			c.requests, c.limits = spec.Requests[i], spec.Limits[i]
+		}
+	}
 	p.join(c.namespace(id.Namespace).group(set, set.String()))
 	if p.group != before {
 		fresh = p.containers

@@ -2,11 +2,14 @@ package model
 
 import (
 	"time"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 )
 
 // container is the state of one container of one pod between samples.
 type container struct {
 	name             string
+	requests, limits facts.Amounts
 	aggregate        *Aggregate // nil after it expired, until the next sample
 	expired          *Aggregate // whose window the next one takes over; nil = none did
 	lastCPUSample    time.Time

@@ -3,6 +3,8 @@ package model
 import (
 	"slices"
 	"time"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 )
 
 // PodSpec is what the model needs of a pod.
@@ -10,6 +12,8 @@ type PodSpec struct {
 	Labels         map[string]string
 	Containers     []string
 	InitContainers []string
+	// Requests and Limits are those of Containers, in their order; empty = not known.
+	Requests, Limits []facts.Amounts
 	Active         bool   // neither succeeded nor failed
 	Version        string // changes with everything else; empty = unknown
 	Created        time.Time

@@ -44,6 +44,8 @@ type Usage struct {
 	*Aggregate      // read-only
 	Present    bool // a running pod of the workload has such a container, or, while none runs, one that has finished
 	Restored   bool // some of it was restored from a checkpoint
+
+	Situation facts.Situation // what else its rules read, set by the caller
 }
 
 // View is the usage of a workload at one time, merged over its pods.
@@ -138,6 +140,18 @@ func (w *Workload) View(s Settings) View {
 		}
 	}
 	return out
+}
+
+// Largest are the largest requests and limits that running pods of the workload have for a container.
+func (w *Workload) Largest(container string) (requests, limits facts.Amounts) {
+	for _, g := range w.groups {
+		for _, p := range g.pods {
+			if c := p.container(container); c != nil && p.active {
+				requests, limits = requests.Larger(c.requests), limits.Larger(c.limits)
+			}
+		}
+	}
+	return requests, limits
 }
 
 // tallies count the pods that say what the workload's pods are like: those that run, or, while none does, as between the
