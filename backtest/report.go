@@ -220,13 +220,14 @@ func front(policies []Policy) {
 	}
 }
 
-// beats reports whether a policy is at least as good as another one in each of three, and better in
+// beats reports whether a policy is at least as good as another one in each of four, and better in
 // one.
 func (p *Policy) beats(other *Policy) bool {
 	better := false
 	for _, pair := range [][2]float64{
 		{p.Footprint(), other.Footprint()},
 		{float64(p.Fleet.OOMs), float64(other.Fleet.OOMs)},
+		{float64(p.Fleet.Evictions), float64(other.Fleet.Evictions)},
 		{p.Fleet.CPU.OverRequestShare, other.Fleet.CPU.OverRequestShare},
 	} {
 		if pair[0] > pair[1] {

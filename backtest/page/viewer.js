@@ -109,7 +109,7 @@ function fleets() {
     'Memory GiB-hours', 'Memory slack', 'OOM kills', 'Evictions', 'Resizes', 'Adapts in'].filter(Boolean);
   return [
     h('p', 'All workloads together, over the whole history, and in comparison with the manifests. The number is that of the plots below. ', h('span.label.good', 'unbeaten'),
-      ' marks policies that no other one beats: at least as good in footprint, OOM kills and CPU time over request, and better in one of them.'),
+      ' marks policies that no other one beats: at least as good in footprint, OOM kills, evictions and CPU time over request, and better in one of them.'),
     folds('policies', policies, shown, (part, from) => table('Policies, all workloads together', columns, part.map((p, i) => fleet(p, from + i))), true),
   ];
 }
@@ -373,7 +373,7 @@ const words = [
   ['hindsight', 'The least constant request that usage never exceeds. It knows the future, so no policy can be as good; it shows how much there is to win.'],
   ['upstream', "The shipped rules with the defaults of upstream's Vertical Pod Autoscaler."],
   ['shipped', 'The rules that celvpa ships, with the flags and the RuleOverlays of this run.'],
-  ['Unbeaten', 'On the Pareto front: no other policy is at least as good in footprint, OOM kills and time over request, and better in one of them.'],
+  ['Unbeaten', 'On the Pareto front: no other policy is at least as good in footprint, OOM kills, evictions and time over request, and better in one of them.'],
 ];
 const modelled = () => [report.modelled?.length > 0 && h('ul', report.modelled.map(text => h('li', text))),
   h('h3', 'Words'), h('dl.words', words.map(([word, text]) => h('div', h('dt', word), h('dd', text))))];
