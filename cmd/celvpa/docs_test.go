@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/celvpa/celvpa/backtest"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -36,7 +38,7 @@ func TestEveryRecipeOfTheCookbook(t *testing.T) {
 	require.NoError(t, err)
 	page, err := os.ReadFile("../../docs/cookbook.md")
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(recipes), 14)
+	require.GreaterOrEqual(t, len(recipes), 19)
 	for _, file := range recipes {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			require.Contains(t, string(page), "```yaml examples/cookbook/"+filepath.Base(file)+"\n")
@@ -55,6 +57,29 @@ func TestEveryRecipeOfTheCookbook(t *testing.T) {
 			require.NoError(t, err, out)
 			require.Regexp(t, `^ok  [\w-]+  \d+ rows?\n`, out)
 		})
+	}
+}
+
+// TestRecipesThatChangeNumbersInABacktest replays the example under each such recipe.
+func TestRecipesThatChangeNumbersInABacktest(t *testing.T) {
+	args := []string{"backtest", "-f", "../../examples/backtest/workloads.yaml", "--history", "../../examples/backtest/usage.csv.gz", "-o", "json"}
+	changing := []string{"daily", "double", "oom-headroom", "steps", "only-up", "quarter-of-limit", "shrink-at-night", "window"}
+	for _, recipe := range changing {
+		args = append(args, "--rules", "../../examples/cookbook/"+recipe+".yaml")
+	}
+	out, err := celvpa(t, args...)
+	require.NoError(t, err)
+	var report backtest.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	fleets := map[string]string{}
+	for _, p := range report.Policies {
+		text, err := json.Marshal(p.Fleet)
+		require.NoError(t, err)
+		fleets[p.Name] = string(text)
+	}
+	for _, recipe := range changing {
+		require.Contains(t, fleets, recipe)
+		require.NotEqual(t, fleets["shipped"], fleets[recipe], recipe)
 	}
 }
 
