@@ -14,9 +14,9 @@ type PodSpec struct {
 	InitContainers []string
 	// Requests and Limits are those of Containers, in their order; empty = not known.
 	Requests, Limits []facts.Amounts
-	Active         bool   // neither succeeded nor failed
-	Version        string // changes with everything else; empty = unknown
-	Created        time.Time
+	Active           bool   // neither succeeded nor failed
+	Version          string // changes with everything else; empty = unknown
+	Created          time.Time
 	// The pod has requests of its own, beside those of its containers (AEP-7571).
 	CPURequest, MemoryRequest bool
 }
