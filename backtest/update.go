@@ -214,9 +214,12 @@ func (r *replay) unboost(now time.Time) {
 		}
 		c, w := r.candidate(i, v, now), r.in.slots[i].workload
 		n := pods[w]
-		c.Verdict = c.DecideUnboost(v.Rules.Plan, facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: r.touched[w]}, nil)
+		group := facts.Group{Configured: n, Live: n, Running: n, Ready: n, Disrupted: r.touched[w]}
+		r.memory.RecallRates(c.Owner, &group, now)
+		c.Verdict = c.DecideUnboost(v.Rules.Plan, group, nil)
 		if podupdate.Resizes(c.Verdict.Do) {
 			(&actuator{replay: r, v: v, slot: i, now: now}).Resize(c, podupdate.ChangeOf(c.Pod, c.Verdict))
+			r.memory.NoteSent(c.Request.Pod, nil, now)
 		}
 	}
 }

@@ -137,6 +137,51 @@ func TestFindingsAreReportedWithoutFailing(t *testing.T) {
 	}, got)
 }
 
+// A condition that reads a missing key fails: a decision point takes its fail-safe outcome then, whatever comes after.
+func TestKeysThatNothingAsksForAreReported(t *testing.T) {
+	const key = `customer.notes['a.b/c'] fails where there is no such key, and the outcome is Hold; write customer.notes[?'a.b/c'].orValue('') or 'a.b/c' in customer.notes && …`
+	for when, want := range map[string][]string{
+		"customer.notes['a.b/c'] == 'x'":                                        {key},
+		"size(lines) > 2 && customer.notes['a.b/c'] in ['x', 'y']":              {key},
+		"customer.notes.vip == 'x'":                                             {strings.ReplaceAll(key, "a.b/c", "vip")},
+		"'other' in customer.notes && customer.notes['a.b/c'] == 'x'":           {key},
+		"'a.b/c' in customer.notes && customer.notes['a.b/c'] == 'x'":           nil,
+		"!('a.b/c' in customer.notes) || customer.notes['a.b/c'] == 'x'":        nil,
+		"has(customer.notes.vip) && customer.notes.vip == 'x'":                  nil,
+		"customer.notes[?'a.b/c'].orValue('') == 'x'":                           nil,
+		"customer.notes[?'a.b/c'].hasValue() && customer.notes['a.b/c'] == 'x'": nil,
+		"noted && customer.notes['a.b/c'] == 'x'":                               nil,
+		"customer.tags[0] == 'x'":                                               nil,
+	} {
+		t.Run(when, func(t *testing.T) {
+			plan := mustCompile(t, "order.ship", `
+  variables: {noted: "'a.b/c' in customer.notes && size(lines) > 0"}
+  decisions: [{name: d, when: "`+when+`", do: Ship}, {name: n, when: noted, do: Ask}]
+`, compile.Options{})
+			var got []string
+			for _, f := range plan.Findings() {
+				got = append(got, f.Message)
+				require.Equal(t, "RuleSet s@1.0.0, decision d, when", f.Subject)
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+func TestTheConditionOfAStageAsksForTheKeysOfItsRules(t *testing.T) {
+	for when, want := range map[string]int{`"'vip' in customer.notes"`: 1, `"'other' in customer.notes"`: 2} {
+		plan := mustCompile(t, "order.adjust", `
+  stages:
+  - {name: a, each: line, when: `+when+`, rules: [{name: r, when: "customer.notes['vip'] == 'x'", set: {now.price: cents('4c')}}]}
+  - {name: b, each: line, rules: [{name: r, when: "customer.notes['vip'] == 'y'", set: {now.price: cents('4c')}}]}
+`, compile.Options{})
+		require.Len(t, plan.Findings(), want, when)
+		for _, f := range plan.Findings() {
+			require.Contains(t, f.Message, "customer.notes['vip'] fails where there is no such key, and the rule is skipped")
+		}
+	}
+}
+
 // A field of an amount is set to a number that says what it counts, wherever in the expression that stands. Zero needs no unit, and
 // neither do factors.
 func TestNumbersThatFieldsAreSetToSayWhatTheyCount(t *testing.T) {

@@ -31,6 +31,7 @@ var (
 		lang.Field{Name: "tier", Type: lang.String},
 		lang.Field{Name: "discount", Type: lang.RecordOf(lineSchema)},
 		lang.Field{Name: "tags", Type: lang.ListOf(lang.String)},
+		lang.Field{Name: "notes", Type: lang.Texts},
 		lang.Field{Name: "vouchers", Type: lang.OpaqueOf(vouchersType, "cents")})
 	totalSchema = lang.NewSchema("Total",
 		lang.Field{Name: "price", Type: lang.IntOf("cents")},

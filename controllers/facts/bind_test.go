@@ -2,6 +2,7 @@ package facts
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/stretchr/testify/require"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +29,8 @@ func same(t *testing.T, want, got ref.Val) {
 func pointerTo[T any](v T) *T { return &v }
 
 func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
-	v := &vpav1.VerticalPodAutoscaler{}
-	same(t, vpaSchema.New().Put("labels", noLabels).Put("annotations", noLabels).SetOpaque("evictionRequirements", lang.Records(nil)).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	same(t, vpaSchema.New().SetString("name", "web").SetString("namespace", "shop").Put("labels", noLabels).Put("annotations", noLabels).SetOpaque("evictionRequirements", lang.Records(nil)).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
 
 	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{
 		UpdateMode:  pointerTo(vpav1.UpdateMode("")),
@@ -39,7 +41,7 @@ func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
 			{Resources: []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU}, ChangeRequirement: vpav1.TargetLowerThanRequests},
 		},
 	}
-	same(t, vpaSchema.New().Put("labels", noLabels).Put("annotations", noLabels).SetString("updateMode", "").SetInt("minReplicas", 3).SetOpaque("evictionRequirements", lang.Records([]*lang.Record{
+	same(t, vpaSchema.New().SetString("name", "web").SetString("namespace", "shop").Put("labels", noLabels).Put("annotations", noLabels).SetString("updateMode", "").SetInt("minReplicas", 3).SetOpaque("evictionRequirements", lang.Records([]*lang.Record{
 		requirementSchema.New().Put("resources", lang.ListFrom([]string{"cpu"})).SetString("change", "TargetHigherThanRequests"),
 		requirementSchema.New().Put("resources", lang.ListFrom([]string{"memory", "cpu"})).SetString("change", "TargetLowerThanRequests"),
 	})).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
@@ -50,6 +52,46 @@ func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
 		require.Equal(t, types.True, bound.Contains(lang.Text(key)), field)
 		require.Equal(t, types.IntOne, bound.Size(), field)
 	}
+}
+
+func TestWhatNamesAVPAIsTheSameAtAllPoints(t *testing.T) {
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{"tier": "batch"}}}
+	v.Spec.TargetRef = &autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web-app"}
+	for _, bound := range []*lang.Record{vpaSchema.Of(v), metadata.Of(v)} {
+		require.EqualValues(t, "web", bound.Get(lang.Text("name")))
+		require.EqualValues(t, "shop", bound.Get(lang.Text("namespace")))
+		same(t, targetRefSchema.New().SetString("kind", "Deployment").SetString("name", "web-app"), bound.Get(lang.Text("target")))
+		require.Equal(t, types.IntOne, bound.Get(lang.Text("labels")).(traits.Mapper).Size())
+	}
+}
+
+func TestAPodIsBoundAsItIs(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	state := &PodState{Now: now, Pod: &corev1.Pod{}}
+	none := podSchema.Of(state)
+	for _, field := range []string{"priorityClass", "owner", "resizedAge", "age"} {
+		require.Equal(t, types.False, none.IsSet(lang.Text(field)), field)
+	}
+	require.EqualValues(t, "BestEffort", none.Get(lang.Text("qosClass")))
+
+	state.Resized = now.Add(-time.Hour)
+	state.Pod.Spec.PriorityClassName, state.Pod.Status.QOSClass = "high", corev1.PodQOSBurstable
+	state.Pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Note", Name: "n"}, {Kind: "ReplicaSet", Name: "web-1", Controller: pointerTo(true)}}
+	state.Pod.Annotations = map[string]string{"example.com/short": "x", "example.com/long": strings.Repeat("x", 256<<10), "vpaUpdates": "x"}
+	pod := podSchema.Of(state)
+	require.EqualValues(t, "high", pod.Get(lang.Text("priorityClass")))
+	require.EqualValues(t, "Burstable", pod.Get(lang.Text("qosClass")))
+	require.EqualValues(t, time.Hour, pod.Get(lang.Text("resizedAge")))
+	same(t, ownerSchema.New().SetString("kind", "ReplicaSet").SetString("name", "web-1"), pod.Get(lang.Text("owner")))
+	same(t, types.NewStringStringMap(types.DefaultTypeAdapter, map[string]string{"example.com/short": "x"}), pod.Get(lang.Text("annotations")))
+}
+
+func TestTheAgeOfAnOwnerIsUnsetIfItIsUnknown(t *testing.T) {
+	_, known := groupSchema.Of(Group{}).Int("age")
+	require.False(t, known)
+	age, known := groupSchema.Of(Group{AgeKnown: true}).Int("age")
+	require.True(t, known)
+	require.Zero(t, age)
 }
 
 func TestAContainerPolicyIsBoundAsItIsWritten(t *testing.T) {

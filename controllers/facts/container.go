@@ -22,8 +22,8 @@ var (
 		lang.Field{Name: "memory", Type: lang.Bool, Doc: "there are too few memory samples for a recommendation; unset = there are enough"})
 )
 
-// metadata are labels and annotations of a VPA.
-var metadata = lang.Bind("Metadata", vpaLabels, vpaAnnotations)
+// metadata is what names a VPA.
+var metadata = lang.Bind("Metadata", vpaMetadata...)
 
 var metadataVar = registry.Var{Name: "vpa", Type: lang.RecordOf(metadata.Schema), Doc: "the VPA"}
 

@@ -17,6 +17,12 @@ type Group struct {
 	Ready      int // live pods that are ready
 	Disrupted  int // running pods evicted or resized in this cycle; at pod.unboost, those being resized
 
+	Age      time.Duration // since the owner was created
+	AgeKnown bool
+
+	LastHour, LastDay Updates       // carried out by this process, or not answered
+	CountedFor        time.Duration // since it began to count them
+
 	Evictions, Resizes Refusals // refused for reasons that apply to all of its pods
 
 	Unchanged    int           // consecutive evictions whose replacement kept its old resources
@@ -29,6 +35,20 @@ type Group struct {
 	UnreplacedAge    time.Duration // since the first of them was gone
 }
 
+// Updates are numbers of evictions and in-place resizes.
+type Updates struct{ Evictions, Resizes int }
+
+// Add adds others.
+func (u *Updates) Add(others Updates) {
+	u.Evictions, u.Resizes = u.Evictions+others.Evictions, u.Resizes+others.Resizes
+}
+
+// CountUpdate counts what was just done to a pod.
+func (g *Group) CountUpdate(u Updates) {
+	g.LastHour.Add(u)
+	g.LastDay.Add(u)
+}
+
 var groupSchema = lang.Bind("Group",
 	lang.IntIf("configured", lang.Int, "replicas the owner asks for; unset if unknown or none",
 		func(g Group) (int, bool) { return g.Configured, g.Configured > 0 }),
@@ -36,6 +56,14 @@ var groupSchema = lang.Bind("Group",
 	lang.IntFrom("running", lang.Int, "live pods that have started", func(g Group) int { return g.Running }),
 	lang.IntFrom("ready", lang.Int, "live pods that are ready", func(g Group) int { return g.Ready }),
 	lang.IntFrom("disrupted", lang.Int, "running pods that were evicted or resized in this cycle; at pod.unboost, other pods whose resize is sent or in progress", func(g Group) int { return g.Disrupted }),
+	lang.IntIf("age", lang.IntOf(Duration), "since the owner was created, as the ReplicaSet of a Deployment is by a rollout; unset if that is unknown",
+		func(g Group) (time.Duration, bool) { return g.Age, g.AgeKnown }),
+
+	lang.IntFrom("evictionsLastHour", lang.Int, "evictions by this updater in the last hour, to 5 minutes, with those that were not answered", func(g Group) int { return g.LastHour.Evictions }),
+	lang.IntFrom("evictionsLastDay", lang.Int, "the same in the last 24 hours; forgotten when the owner has had no pods for an hour", func(g Group) int { return g.LastDay.Evictions }),
+	lang.IntFrom("resizesLastHour", lang.Int, "in-place resizes by this updater in the last hour, as evictionsLastHour; ends of startup boosts count too", func(g Group) int { return g.LastHour.Resizes }),
+	lang.IntFrom("resizesLastDay", lang.Int, "the same in the last 24 hours", func(g Group) int { return g.LastDay.Resizes }),
+	lang.IntFrom("countedFor", lang.IntOf(Duration), "how long this process has counted evictions and resizes: a restart forgets earlier ones; 0 offline, and replayed time in a backtest", func(g Group) time.Duration { return g.CountedFor }),
 
 	lang.IntFrom("refusals", lang.Int,
 		"consecutive refusals of evictions: of any pod for a PodDisruptionBudget or missing permissions, else of this pod",

@@ -7,9 +7,13 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/kubectl/pkg/util/podutils"
+	"k8s.io/kubectl/pkg/util/qos"
 
+	"github.com/celvpa/celvpa/controllers/slim"
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/lang"
@@ -118,6 +122,7 @@ type PodState struct {
 	Now     time.Time
 	Resize  Resize
 	Attempt Attempt
+	Resized time.Time // when this process last resized the pod; zero = it did not
 	// Refused evictions and resizes of this pod, for reasons that may apply to it alone.
 	Evictions, Resizes Refusals
 	NoAdmission        string // why admission counts as down; empty = up
@@ -302,7 +307,23 @@ var podSchema = lang.Bind("Pod",
 		}
 		return s.Now.Sub(start.Time), true
 	}),
-	labelsFrom("labels", func(s *PodState) map[string]string { return s.Pod.Labels }),
+	labelsFrom("labels", "by key", func(s *PodState) map[string]string { return s.Pod.Labels }),
+	labelsFrom("annotations", "by key: those whose key and value together have at most 256 bytes, and VPA's own but vpaUpdates",
+		func(s *PodState) map[string]string { return slim.Annotations(s.Pod.Annotations) }),
+	lang.TextIf("priorityClass", "spec.priorityClassName; unset without one",
+		func(s *PodState) (string, bool) {
+			return s.Pod.Spec.PriorityClassName, s.Pod.Spec.PriorityClassName != ""
+		}),
+	lang.TextFrom("qosClass", "Guaranteed, Burstable or BestEffort", func(s *PodState) corev1.PodQOSClass { return qos.GetPodQOS(s.Pod) }),
+	lang.RecordFrom("owner", ownerSchema.Schema, "its direct owner, such as a ReplicaSet or a StatefulSet; unset without one", func(s *PodState) *lang.Record {
+		if owner := target.ControllerOf(s.Pod.OwnerReferences); owner != nil {
+			return ownerSchema.Of(owner)
+		}
+		return nil
+	}),
+	lang.IntIf("resizedAge", lang.IntOf(Duration), "since this process last resized it in place; unset if it did not", func(s *PodState) (time.Duration, bool) {
+		return max(0, s.Now.Sub(s.Resized)), !s.Resized.IsZero()
+	}),
 	lang.BoolFrom("ready", "", func(s *PodState) bool { return podutils.IsPodReady(s.Pod) }),
 	lang.BoolFrom("boosted", "one of its containers has a startup boost (annotation vpaCpuStartupBoost)",
 		func(s *PodState) bool { return Boosted(s.Pod) }),
@@ -310,6 +331,10 @@ var podSchema = lang.Bind("Pod",
 		_, _, ok := podResourcesOf(s.Pod)
 		return ok, ok
 	}))
+
+var ownerSchema = lang.Bind("Owner",
+	lang.TextFrom("kind", "", func(o *metav1.OwnerReference) string { return o.Kind }),
+	lang.TextFrom("name", "", func(o *metav1.OwnerReference) string { return o.Name }))
 
 var podBoostSchema = lang.Bind("PodBoost",
 	lang.BoolFrom("over", "the boost of one of its containers is over", func(c *PodChange) bool {

@@ -41,8 +41,7 @@ func AdmitFacts(v *vpav1.VerticalPodAutoscaler) *registry.Facts {
 	return podAdmit.NewFacts().Set("vpa", VPA(v))
 }
 
-var vpaSchema = lang.Bind("VPA",
-	vpaLabels, vpaAnnotations,
+var vpaSchema = lang.Bind("VPA", append(vpaMetadata,
 	lang.TextIf("updateMode", "as written; unset without updatePolicy", updateMode),
 	lang.IntIf("minReplicas", lang.Int, "", func(v *vpav1.VerticalPodAutoscaler) (int32, bool) { return given(updatePolicy(v).MinReplicas) }),
 	lang.IntIf("evictAfterOOM", lang.IntOf(Duration), "evictAfterOOMSeconds, even with gate PerVPAConfig off",
@@ -73,7 +72,7 @@ var vpaSchema = lang.Bind("VPA",
 				}
 			}
 			return out
-		}))
+		}))...)
 
 var requirementSchema = lang.Bind("EvictionRequirement",
 	lang.TextsFrom("resources", "cpu, memory or both; one of them must change in this direction", func(e *vpav1.EvictionRequirement) []string { return resourceNames(&e.Resources) }),

@@ -35,7 +35,7 @@ func TestReplacementsAreMatchedOneToOne(t *testing.T) {
 	}
 	evict := func(p *corev1.Pod) {
 		b.Evicted(owner, p, at, timeout)
-		m.NoteEvicted(p.UID, at)
+		m.NoteEvicted(p, at)
 	}
 	a, c, d := pod("a", "1"), pod("c", "1"), pod("d", "2")
 

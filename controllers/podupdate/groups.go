@@ -36,6 +36,9 @@ func Groups(ctx context.Context, resolver *target.Resolver, pods []*corev1.Pod, 
 			report(owner, err)
 		}
 		g.Configured, g.Counted = demand.Replicas, demand.Counted
+		if !demand.Created.IsZero() {
+			g.Age, g.AgeKnown = max(0, now.Sub(demand.Created)), true
+		}
 		if refused := demand.Refused; refused.Message != "" {
 			g.CreateRefused, g.CreateRefusedAge = refused.Message, max(0, now.Sub(refused.Since))
 		}

@@ -24,12 +24,14 @@ type Memory struct {
 	mu     sync.Mutex
 	pods   map[types.UID]podMemory
 	owners map[target.Key]refused // refusals that are about all pods of a direct owner
+	rates  rates
 }
 
 // podMemory is what is remembered of one pod.
 type podMemory struct {
 	resize  resizeUnderWay
 	sent    *sentResize // the last resize that the cache may not show yet; nil = none
+	resized time.Time   // when the last resize was carried out, or may have been; zero = there was none
 	left    time.Time   // when it was evicted, or may have been; zero = it was not
 	refused refused     // refusals that are about this pod alone
 
@@ -109,6 +111,7 @@ func (m *Memory) Look(pods []*corev1.Pod, now time.Time) (isLive func(types.UID)
 			delete(m.owners, owner)
 		}
 	}
+	m.rates.look(owners, now)
 	m.mu.Unlock()
 	m.Breaker.look(pods, live, now)
 	return func(pod types.UID) bool { return live[pod] }
@@ -118,7 +121,7 @@ func (m *Memory) Look(pods []*corev1.Pod, now time.Time) (isLive func(types.UID)
 func (m *Memory) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.pods) + len(m.owners) + m.Breaker.Len()
+	return len(m.pods) + len(m.owners) + len(m.rates.of) + m.Breaker.Len()
 }
 
 func (m *Memory) pod(uid types.UID) podMemory {
@@ -178,6 +181,18 @@ func (r resizeUnderWay) on(pod *corev1.Pod, now time.Time) resizeUnderWay {
 // pod's place in the budget of its group already. removes are the names of annotations that are removed after it.
 func (m *Memory) NoteSent(pod *corev1.Pod, removes []string, at time.Time) {
 	m.change(pod.UID, func(p *podMemory) { p.sent = &sentResize{generation: pod.Generation, removes: removes, at: at} })
+	if !at.IsZero() {
+		m.change(pod.UID, func(p *podMemory) { p.resized = at })
+		m.count(pod, facts.Updates{Resizes: 1}, at)
+	}
+}
+
+// count counts what was done to a pod.
+func (m *Memory) count(pod *corev1.Pod, u facts.Updates, at time.Time) {
+	owner, _ := target.DirectOwner(pod)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rates.add(owner, u, at)
 }
 
 // NoteUnsent notes that what was about to be sent was not carried out.
@@ -190,8 +205,9 @@ func (m *Memory) ResizeUnseen(pod *corev1.Pod, now time.Time) bool {
 
 // NoteEvicted notes that a pod was evicted, or that the eviction was not answered. It counts as gone until the cache shows the outcome
 // or CacheTime has passed.
-func (m *Memory) NoteEvicted(pod types.UID, now time.Time) {
-	m.change(pod, func(p *podMemory) { p.left = now })
+func (m *Memory) NoteEvicted(pod *corev1.Pod, now time.Time) {
+	m.change(pod.UID, func(p *podMemory) { p.left = now })
+	m.count(pod, facts.Updates{Evictions: 1}, now)
 }
 
 // IsGone reports whether a pod was evicted, or may have been, whatever the cache shows.
@@ -217,7 +233,17 @@ func (m *Memory) Refused(pod types.UID, now time.Time) (evictions, resizes facts
 	return m.pod(pod).refused.at(now)
 }
 
-// RecallGroups adds to groups what the API server refused to all of their pods.
+// Resized is when the last resize of a pod was carried out, or may have been; zero = there was none.
+func (m *Memory) Resized(pod types.UID) time.Time { return m.pod(pod).resized }
+
+// RecallRates adds to a group what was done to its pods.
+func (m *Memory) RecallRates(owner target.Key, g *facts.Group, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rates.addTo(owner, g, now)
+}
+
+// RecallGroups adds to groups what was done to their pods, and what the API server refused to all of them.
 func (m *Memory) RecallGroups(groups map[target.Key]*facts.Group, now time.Time) {
 	for owner := range groups {
 		m.recallGroup(owner, groups[owner], now)
@@ -228,6 +254,7 @@ func (m *Memory) recallGroup(owner target.Key, g *facts.Group, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	g.Evictions, g.Resizes = m.owners[owner].at(now)
+	m.rates.addTo(owner, g, now)
 }
 
 // recall adds to a request what is remembered of its pod.
@@ -240,17 +267,19 @@ func (m *Memory) recall(r *Request) {
 // about adds to a candidate what is remembered of its pod and is no part of a request.
 func (m *Memory) about(c *Candidate, now time.Time) {
 	pod := c.Request.Pod
-	c.Evictions, c.Resizes = m.Refused(pod.UID, now)
-	if m.ResizeUnseen(pod, now) {
+	p := m.pod(pod.UID)
+	c.Evictions, c.Resizes = p.refused.at(now)
+	c.Resized = p.resized
+	if p.sent.unseen(pod, now) {
 		c.Resize = facts.Resize{Status: facts.ResizeSent}
 	}
 }
 
 // resized notes that a resize was carried out, at a time of the cycle that started at now.
 func (m *Memory) resized(c *Candidate, at, now time.Time) {
-	pod := c.Request.Pod
-	m.change(pod.UID, func(p *podMemory) {
-		p.sent, p.infeasible, p.refused.resizes = &sentResize{generation: pod.Generation, at: at}, nil, backOff{}
+	m.NoteSent(c.Request.Pod, nil, at)
+	m.change(c.Request.Pod.UID, func(p *podMemory) {
+		p.infeasible, p.refused.resizes = nil, backOff{}
 		if !p.resize.since.IsZero() {
 			p.resize.replaced++
 			p.resize.replacedAt = now
@@ -261,7 +290,7 @@ func (m *Memory) resized(c *Candidate, at, now time.Time) {
 
 // evicted notes that an eviction was carried out.
 func (m *Memory) evicted(c *Candidate, at time.Time) {
-	m.NoteEvicted(c.Request.Pod.UID, at)
+	m.NoteEvicted(c.Request.Pod, at)
 	m.change(c.Request.Pod.UID, func(p *podMemory) { p.infeasible, p.refused.evictions = nil, backOff{} })
 	m.changeOwner(c.Owner, func(r *refused) { r.evictions = backOff{} })
 }

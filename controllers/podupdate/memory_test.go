@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/target"
 )
 
 func amounts(cpu, memory string) corev1.ResourceList {
@@ -29,13 +30,15 @@ func TestMemoryIsSafeForConcurrentUse(t *testing.T) {
 				m.wasInfeasible(uid, facts.Requests{"app": amounts("1", "1Gi")})
 				m.ReportInfeasible(uid)
 				m.Infeasible(uid)
-				m.Look([]*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{UID: uid}}}, time.Time{})
-				m.NoteEvicted(uid, time.Time{})
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}
+				m.Look([]*corev1.Pod{pod}, time.Time{})
+				m.NoteEvicted(pod, time.Time{})
+				m.RecallRates(target.Key{}, &facts.Group{}, time.Time{})
 			}
 		})
 	}
 	all.Wait()
-	m.Look(nil, time.Time{})
+	m.Look(nil, time.Time{}.Add(2*time.Hour))
 	require.Zero(t, m.Len())
 }
 

@@ -152,6 +152,7 @@ func (s *Step) resize(c *Candidate) (refused bool) {
 		return false
 	case Done:
 		c.Group.Disrupted++
+		c.Group.CountUpdate(facts.Updates{Resizes: 1})
 		c.Group.Resizes = facts.Refusals{}
 		if m := s.remembers(); m != nil {
 			m.resized(c, s.Clock.Now(), s.Now)
@@ -161,6 +162,7 @@ func (s *Step) resize(c *Candidate) (refused bool) {
 		disrupted(c) // the cache still shows it running
 	case Unknown:
 		c.Group.Disrupted++
+		c.Group.CountUpdate(facts.Updates{Resizes: 1})
 		if m := s.remembers(); m != nil {
 			m.NoteSent(pod, nil, s.Clock.Now())
 		}
@@ -176,6 +178,7 @@ func (s *Step) evict(c *Candidate) {
 	switch answer.Outcome {
 	case Done:
 		disrupted(c)
+		c.Group.CountUpdate(facts.Updates{Evictions: 1})
 		c.Group.Evictions = facts.Refusals{}
 		if m := s.remembers(); m != nil {
 			m.evicted(c, s.Clock.Now())
@@ -187,8 +190,9 @@ func (s *Step) evict(c *Candidate) {
 		disrupted(c) // the cache still shows it running
 	case Unknown:
 		disrupted(c)
+		c.Group.CountUpdate(facts.Updates{Evictions: 1})
 		if m := s.remembers(); m != nil {
-			m.NoteEvicted(pod.UID, s.Clock.Now())
+			m.NoteEvicted(pod, s.Clock.Now())
 		}
 	case Declined:
 		s.refused(c, false, answer)

@@ -20,9 +20,9 @@ const annotationPrefix = "vpa"
 const annotationUpdates = "vpaUpdates"
 
 // Pod keeps what the recommender and the updater read of a pod:
-//   - its identity, owners, labels and VPA's own annotations;
-//   - of all containers, in their order, name, resources, resize and restart policies; the resources of the pod; its node and
-//     restart policy;
+//   - its identity, owners, labels and short annotations;
+//   - of all containers, in their order, name, resources, resize and restart policies; the resources of the pod; its node,
+//     restart policy and priority class;
 //   - phase, reason, start, quality of service, resources and the conditions about readiness and resizes;
 //   - of the status of all containers their resources, restarts, whether they run and how they terminated.
 //
@@ -34,10 +34,10 @@ func Pod(object any) (any, error) {
 		return object, nil
 	}
 	out := &corev1.Pod{ObjectMeta: identity(&p.ObjectMeta)}
-	out.Generation, out.Labels, out.Annotations = p.Generation, oneOfLabels(p.Labels), annotations(p.Annotations)
+	out.Generation, out.Labels, out.Annotations = p.Generation, oneOfTexts(p.Labels), oneOfTexts(Annotations(p.Annotations))
 	main, inits := containers(p.Spec.Containers), containers(p.Spec.InitContainers)
 	out.Spec = corev1.PodSpec{
-		NodeName: p.Spec.NodeName, RestartPolicy: p.Spec.RestartPolicy, Resources: p.Spec.Resources,
+		NodeName: p.Spec.NodeName, RestartPolicy: p.Spec.RestartPolicy, PriorityClassName: p.Spec.PriorityClassName, Resources: p.Spec.Resources,
 		Containers: main.list, InitContainers: inits.list,
 	}
 	out.Status = corev1.PodStatus{
@@ -51,19 +51,32 @@ func Pod(object any) (any, error) {
 	return out, nil
 }
 
-// annotations keeps those of VPA. A pod with any annotations keeps a map: a patch that adds the map
-// would replace them.
-func annotations(all map[string]string) map[string]string {
-	if all == nil {
-		return nil
-	}
-	kept := map[string]string{}
+// maxAnnotation is the most bytes of key and value of an annotation that is kept for rules: tools note whole objects in others.
+const maxAnnotation = 256
+
+// Annotations are those that are known of a pod: VPA's own, but for vpaUpdates, and all others whose key and value together have
+// at most 256 bytes. A pod with any annotations keeps a map: a patch that adds the map would replace them.
+func Annotations(all map[string]string) map[string]string {
+	n := 0
 	for name, value := range all {
-		if strings.HasPrefix(name, annotationPrefix) && name != annotationUpdates {
+		if isKept(name, value) {
+			n++
+		}
+	}
+	if n == len(all) {
+		return all
+	}
+	kept := make(map[string]string, n)
+	for name, value := range all {
+		if isKept(name, value) {
 			kept[name] = value
 		}
 	}
 	return kept
+}
+
+func isKept(name, value string) bool {
+	return name != annotationUpdates && (len(name)+len(value) <= maxAnnotation || strings.HasPrefix(name, annotationPrefix))
 }
 
 // listed are the containers of a pod, and a key that is the same for those of another pod if they are.

@@ -16,8 +16,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
-	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -31,7 +29,7 @@ func fullMeta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "ns", Name: "web", UID: "u", ResourceVersion: "7", Generation: 3, CreationTimestamp: born, DeletionTimestamp: &born,
 		Labels: map[string]string{"app": "web"}, OwnerReferences: owner, Finalizers: []string{"f"},
-		Annotations:   map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}", "vpaObservedContainers": "app", "vpaUpdates": "long"},
+		Annotations:   map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 250), "vpaObservedContainers": "app", "vpaUpdates": "long", "team": "web"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
 	}
 }
@@ -94,7 +92,7 @@ func fullPod() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: fullMeta(),
 		Spec: corev1.PodSpec{
-			NodeName: "n", RestartPolicy: corev1.RestartPolicyAlways, Resources: &asks, Containers: []corev1.Container{container}, InitContainers: []corev1.Container{container},
+			NodeName: "n", RestartPolicy: corev1.RestartPolicyAlways, PriorityClassName: "high", Resources: &asks, Containers: []corev1.Container{container}, InitContainers: []corev1.Container{container},
 			Volumes: []corev1.Volume{{Name: "v"}}, Tolerations: []corev1.Toleration{{Key: "k"}}, ServiceAccountName: "s", Affinity: &corev1.Affinity{},
 		},
 		Status: corev1.PodStatus{
@@ -120,11 +118,11 @@ func TestPodsKeepWhatIsReadOfThem(t *testing.T) {
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", StartedAt: born, FinishedAt: born}},
 	}
 	want := &corev1.Pod{ObjectMeta: keptMeta(),
-		Spec: corev1.PodSpec{NodeName: "n", RestartPolicy: corev1.RestartPolicyAlways, Resources: &asks, Containers: []corev1.Container{container}, InitContainers: []corev1.Container{container}},
+		Spec: corev1.PodSpec{NodeName: "n", RestartPolicy: corev1.RestartPolicyAlways, PriorityClassName: "high", Resources: &asks, Containers: []corev1.Container{container}, InitContainers: []corev1.Container{container}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Reason: "r", StartTime: &born, QOSClass: corev1.PodQOSBurstable, Resize: "Deferred", ObservedGeneration: 3, Resources: &runs,
 			Conditions: full.Status.Conditions[1:], ContainerStatuses: []corev1.ContainerStatus{status}, InitContainerStatuses: []corev1.ContainerStatus{status}},
 	}
-	want.Generation, want.Labels, want.Annotations = 3, map[string]string{"app": "web"}, map[string]string{"vpaObservedContainers": "app"}
+	want.Generation, want.Labels, want.Annotations = 3, map[string]string{"app": "web"}, map[string]string{"vpaObservedContainers": "app", "team": "web"}
 	got, err := Pod(full)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
@@ -187,21 +185,6 @@ func TestAlikePodsShareTheStatusesOfTheirContainers(t *testing.T) {
 		require.NotSame(t, &first[0], &other[0], name)
 		require.NotEqual(t, first, other, name)
 	}
-}
-
-// A patch that adds an empty map of annotations to a pod that has some would delete them.
-func TestAPatchOfASlimPodKeepsItsAnnotations(t *testing.T) {
-	full := fullPod()
-	full.Annotations = map[string]string{"other": "x"}
-	change := facts.PodChange{Containers: []facts.ContainerChange{{Name: "app", ResourceChange: facts.ResourceChange{Requests: facts.QuantitiesOf(list("2", "2Gi"))}}}}
-	want := podpatch.Admission(full, "v", change)
-	got, err := Pod(full)
-	require.NoError(t, err)
-	require.Equal(t, want, podpatch.Admission(got.(*corev1.Pod), "v", change))
-	full.Annotations = nil
-	got, err = Pod(full)
-	require.NoError(t, err)
-	require.Nil(t, got.(*corev1.Pod).Annotations)
 }
 
 func TestVPAsLoseOnlyNotesOfTools(t *testing.T) {

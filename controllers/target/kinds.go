@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -96,6 +97,7 @@ type Resolver struct {
 type controller struct {
 	owners   []metav1.OwnerReference
 	uid      types.UID // empty when it is not known
+	created  time.Time // zero when it is not known
 	replicas *int32    // desired replicas, read-only; nil for kinds without them, such as a Job
 	refused  Refused
 
@@ -123,7 +125,7 @@ func (r *Resolver) readKnown(ctx context.Context, k Key) (c controller, found bo
 	if err != nil {
 		return controller{}, false, fmt.Errorf("reading %s %s/%s: %w", k.Kind, k.Namespace, k.Name, err)
 	}
-	c = controller{wellKnown: true, owners: object.GetOwnerReferences(), uid: object.GetUID(), version: object.GetResourceVersion()}
+	c = controller{wellKnown: true, owners: object.GetOwnerReferences(), uid: object.GetUID(), created: object.GetCreationTimestamp().Time, version: object.GetResourceVersion()}
 	c.matches, c.replicas = podsOf(object)
 	if template := OwnTemplate(object); template != nil {
 		c.template = template.Spec.Containers

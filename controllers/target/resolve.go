@@ -96,8 +96,9 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 
 // Demand is what the direct owner of a group says about its pods.
 type Demand struct {
-	Replicas int  // that it asks for
-	Counted  bool // Replicas is its own number, not that of live pods
+	Replicas int       // that it asks for
+	Counted  bool      // Replicas is its own number, not that of live pods
+	Created  time.Time // the owner; zero = unknown
 	Refused  Refused
 }
 
@@ -119,9 +120,9 @@ func (r *Resolver) Demand(ctx context.Context, k Key, live int) (Demand, error) 
 		return Demand{}, fmt.Errorf("%s %s/%s does not exist", k.Kind, k.Namespace, k.Name)
 	}
 	if c.replicas == nil {
-		return Demand{Replicas: live, Refused: c.refused}, nil
+		return Demand{Replicas: live, Created: c.created, Refused: c.refused}, nil
 	}
-	return Demand{Replicas: int(*c.replicas), Counted: true, Refused: c.refused}, nil
+	return Demand{Replicas: int(*c.replicas), Counted: true, Created: c.created, Refused: c.refused}, nil
 }
 
 // Template are the containers of the pod template of a pod's direct owner, with what they request and

@@ -90,7 +90,7 @@ func readVersion(ctx context.Context, api client.Client, k Key, group, version s
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &scale); err != nil {
 		return controller{}, false, lasting{err}
 	}
-	c := controller{replicas: &scale.Spec.Replicas, owners: scale.OwnerReferences, uid: scale.UID}
+	c := controller{replicas: &scale.Spec.Replicas, owners: scale.OwnerReferences, uid: scale.UID, created: scale.CreationTimestamp.Time}
 	if text := scale.Status.Selector; text != "" {
 		if err := checkSelectorText(len(text)); err != nil {
 			return controller{}, false, lasting{fmt.Errorf("its selector: %w", err)}

@@ -137,9 +137,11 @@ func (b *Boosts) assess(ctx context.Context, pod *corev1.Pod, v *matcher.VPA, tr
 	var failed []*engine.RuleError
 	p.Pod, failed = podupdate.Assess(v.Rules.Plan, p.request, trace)
 	policy.Report(log, "values unchanged", failed...)
+	p.Resized = b.memory.Resized(pod.UID)
 	groups := podupdate.Groups(ctx, b.Resolver, p.siblings, p.request.Now, unknownReplicas(log))
 	if g := groups[p.Owner]; g != nil {
 		p.group = *g
+		b.memory.RecallRates(p.Owner, &p.group, p.request.Now)
 	}
 	return p, nil
 }

@@ -294,7 +294,7 @@ func TestPodKeepsItsPlaceInTheBudgetWhileRateLimited(t *testing.T) {
 // The updater's cycle may just have evicted or resized another pod of the group.
 func TestBoostsEndWithinTheBudgetLeftByTheCycle(t *testing.T) {
 	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
-	l.memory.NoteEvicted("q", l.clock.Now())
+	l.memory.NoteEvicted(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "q"}}, l.clock.Now())
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
 	require.Empty(t, l.sentSoFar())
 	l.clock.Step(podupdate.CacheTime)

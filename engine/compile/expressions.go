@@ -100,6 +100,7 @@ func (c *compiler) variables(list []document.Variable, sc *scopeEnv, subject str
 		if p == nil {
 			continue
 		}
+		c.variableAsks[v.Name.Value] = c.asks(p)
 		var options []cel.EnvOption
 		t := lang.TypeOf(x.OutputType(), c.unitOf(x, sc, at))
 		sc.declare(&options, v.Name.Value, t, false, closure.Slot{Kind: closure.VariableSlot, Index: len(out)})
@@ -176,6 +177,7 @@ func (c *compiler) condition(s source.Scalar, sc *scopeEnv, subject string) *clo
 	}
 	c.unitOf(x, sc, subject)
 	c.constantCondition(s, x.Ast, subject)
+	c.missingKeys(x, p.Reads, subject)
 	return p
 }
 

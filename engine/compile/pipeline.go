@@ -95,6 +95,9 @@ type compiler struct {
 	axis     *lang.AxisValue          // of the current stage or validation; nil = none
 	findings *source.Collector        // of the current rule set
 	used     *usage                   // of the current rule set
+	// The keys that variables of the current rule set and the condition of the current stage ask for.
+	variableAsks map[string][]textKey
+	stageAsks    []textKey
 	// params of the current rule set whose types have faults
 	faultyParams map[string]bool
 

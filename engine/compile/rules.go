@@ -61,7 +61,9 @@ func (c *compiler) stage(point *registry.Point, st *document.Stage, named []docu
 	}
 	programs := c.variables(named, sc, subject)
 	out.Vars = &closure.Variables{Slots: sc.slots, Schemas: sc.schemas, Programs: programs}
+	c.stageAsks = nil
 	out.When = c.condition(st.When, sc, subject+", when")
+	c.stageAsks = c.asks(out.When)
 	for i := range st.Rules {
 		r := &st.Rules[i]
 		c.valuesBut(lang.AxisAt(c.axis), r.Without, subject+", rule "+r.Name.Value)

@@ -112,6 +112,7 @@ func (c *compiler) set(point *registry.Point, set *document.RuleSet, params []se
 // expressions compiles the body of a rule set; ok is false when nothing of it is usable.
 func (c *compiler) expressions(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, params []setting, subject string) (ok bool) {
 	c.used = &usage{names: map[string]bool{}}
+	c.variableAsks, c.stageAsks = map[string][]textKey{}, nil
 	switch point.Kind {
 	case registry.ValidationPoint:
 		c.validations(point, set, compiled, params)

@@ -134,7 +134,7 @@ func (s subResource) Get(_ context.Context, object, into client.Object, _ ...cli
 	}
 	scale := &autoscalingv1.Scale{Status: autoscalingv1.ScaleStatus{Selector: w.Selector}}
 	scale.Spec.Replicas = ptr.Deref(w.Replicas, 0)
-	scale.Namespace, scale.Name = w.Namespace, w.Name
+	scale.Namespace, scale.Name, scale.CreationTimestamp = w.Namespace, w.Name, w.created
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scale)
 	if err != nil {
 		return fmt.Errorf("copying the scale of %s: %w", w, err)

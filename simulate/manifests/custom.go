@@ -40,7 +40,7 @@ func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload,
 	if err := d.decode(&object); err != nil {
 		return w, true, err
 	}
-	w = Workload{GroupKind: kind, Namespace: namespace, Name: name, Owners: object.Metadata.OwnerReferences, written: d}
+	w = Workload{GroupKind: kind, Namespace: namespace, Name: name, Owners: object.Metadata.OwnerReferences, created: object.Metadata.CreationTimestamp, written: d}
 	for _, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
 		if w.Selector == "" {
 			w.Selector = selectorText(raw)

@@ -3,6 +3,7 @@ package manifests
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,15 +17,15 @@ func TestHowManyPodsAWorkloadShouldHave(t *testing.T) {
 		want      int
 		uncounted string
 	}{
-		"a StatefulSet":                     {"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: w}, spec: {replicas: 3}}", 3, ""},
-		"a StatefulSet without a number":    {"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: w}}", 1, ""},
-		"a DaemonSet":                       {"{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: w}, status: {desiredNumberScheduled: 4}}", 4, ""},
-		"a DaemonSet without status":        {"{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: w}}", 0, "has no status.desiredNumberScheduled"},
-		"a Job":                             {"{apiVersion: batch/v1, kind: Job, metadata: {name: w}}", 7, ""},
-		"a custom workload":                 {"{apiVersion: example.com/v1, kind: Rollout, metadata: {name: w}, spec: {replicas: 2}}", 2, ""},
-		"a custom workload of none":         {"{apiVersion: example.com/v1, kind: Rollout, metadata: {name: w}, spec: {replicas: 0}}", 0, ""},
-		"a custom workload without":         {"{apiVersion: example.com/v1, kind: Rollout, metadata: {name: w}}", 0, "has no spec.replicas"},
-		"a custom workload with other ones": {"{apiVersion: example.com/v1, kind: Rollout, metadata: {name: w}, spec: {replicas: {min: 1}}}", 0, "has no spec.replicas"},
+		"a StatefulSet":                     {"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: w, creationTimestamp: 2026-01-31T09:00:00Z}, spec: {replicas: 3}}", 3, ""},
+		"a StatefulSet without a number":    {"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: w, creationTimestamp: 2026-01-31T09:00:00Z}}", 1, ""},
+		"a DaemonSet":                       {"{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: w, creationTimestamp: 2026-01-31T09:00:00Z}, status: {desiredNumberScheduled: 4}}", 4, ""},
+		"a DaemonSet without status":        {"{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: w, creationTimestamp: 2026-01-31T09:00:00Z}}", 0, "has no status.desiredNumberScheduled"},
+		"a Job":                             {"{apiVersion: batch/v1, kind: Job, metadata: {name: w, creationTimestamp: 2026-01-31T09:00:00Z}}", 7, ""},
+		"a custom workload":                 {"{apiVersion: example.com/v1, kind: Rollout, metadata: {name: w, creationTimestamp: 2026-01-31T09:00:00Z}, spec: {replicas: 2}}", 2, ""},
+		"a custom workload of none":         {"{apiVersion: example.com/v1, kind: Rollout, metadata: {name: w, creationTimestamp: 2026-01-31T09:00:00Z}, spec: {replicas: 0}}", 0, ""},
+		"a custom workload without":         {"{apiVersion: example.com/v1, kind: Rollout, metadata: {name: w, creationTimestamp: 2026-01-31T09:00:00Z}}", 0, "has no spec.replicas"},
+		"a custom workload with other ones": {"{apiVersion: example.com/v1, kind: Rollout, metadata: {name: w, creationTimestamp: 2026-01-31T09:00:00Z}, spec: {replicas: {min: 1}}}", 0, "has no spec.replicas"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, err := read(tt.text)
@@ -42,6 +43,7 @@ func TestHowManyPodsAWorkloadShouldHave(t *testing.T) {
 			demand, err := (&target.Resolver{Client: (&Set{}).Client(workloads)}).Demand(context.Background(), key, 7)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, demand.Replicas)
+			require.Equal(t, "2026-01-31T09:00:00Z", demand.Created.UTC().Format(time.RFC3339))
 		})
 	}
 	standIn, err := StandIn(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "web", "shop", nil)

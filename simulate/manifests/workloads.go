@@ -49,7 +49,8 @@ type Workload struct {
 	Replicas *int32                  // without Object; nil = unknown
 	Template corev1.PodTemplateSpec  // empty if unknown
 
-	written *Document // nil = not in the manifests
+	created metav1.Time // without Object; zero = unknown
+	written *Document   // nil = not in the manifests
 }
 
 // String returns e.g. Deployment web/shop.
