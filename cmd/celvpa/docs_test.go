@@ -38,7 +38,7 @@ func TestEveryRecipeOfTheCookbook(t *testing.T) {
 	require.NoError(t, err)
 	page, err := os.ReadFile("../../docs/cookbook.md")
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(recipes), 19)
+	require.GreaterOrEqual(t, len(recipes), 22)
 	for _, file := range recipes {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			require.Contains(t, string(page), "```yaml examples/cookbook/"+filepath.Base(file)+"\n")
@@ -85,7 +85,7 @@ func TestRecipesThatChangeNumbersInABacktest(t *testing.T) {
 
 func TestARecipeThatDoesNotExist(t *testing.T) {
 	_, err := celvpa(t, "rules", "new", "windw")
-	require.ErrorContains(t, err, `there is no recipe "windw"; there are after-oom, batch, `)
+	require.ErrorContains(t, err, `there is no recipe "windw"; there are after-deploy, after-oom, batch, `)
 }
 
 // followsPage goes through a page, which has at least so many commands.
