@@ -83,6 +83,23 @@ func TestRecipesThatChangeNumbersInABacktest(t *testing.T) {
 	}
 }
 
+func TestLintNamesWhereAnOverlayShouldInsert(t *testing.T) {
+	late := func(where, entry string) string {
+		file := filepath.Join(t.TempDir(), "late.yaml")
+		text := "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: late}\nspec:\n  change:\n  - {" + where + ", " + entry + "}\n"
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		out, _ := celvpa(t, "rules", "lint", file)
+		return out
+	}
+	stage := `stage: {name: late, each: [bound, resource], rules: [{name: more, when: resource in now, set: {"now[resource]": "scale(now[resource], 1.5)"}}]}`
+	require.Contains(t, late("after: container-caps", stage), "late runs after container-caps, whose work it may undo; insert it before container-caps to change what is recommended")
+	require.Equal(t, "nothing found\n", late("before: container-caps", stage))
+	require.Equal(t, "nothing found\n", late("after: rounding", stage))
+	decision := "decision: {name: late, when: pod.ready, do: Wait, class: Waiting, reason: Later}"
+	require.Contains(t, late("after: update/budget-spent", decision), "insert it before eligibility to hold or skip any pod, or before update to hold or skip pods that would be changed")
+	require.Equal(t, "nothing found\n", late("before: update", decision))
+}
+
 func TestARecipeThatDoesNotExist(t *testing.T) {
 	_, err := celvpa(t, "rules", "new", "windw")
 	require.ErrorContains(t, err, `there is no recipe "windw"; there are after-deploy, after-oom, batch, `)

@@ -19,6 +19,8 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
+	"github.com/celvpa/celvpa/rules"
 )
 
 // referenceCommand prints the pages of docs/ that are made from the program itself.
@@ -242,7 +244,10 @@ func pointsCommand() *cobra.Command {
 			}
 			for _, p := range all.Points() {
 				if p.Name == args[0] {
-					return p.Describe(cmd.OutOrStdout())
+					if err := p.Describe(cmd.OutOrStdout()); err != nil {
+						return err
+					}
+					return printInsertions(cmd.OutOrStdout(), p.Name)
 				}
 			}
 			return fmt.Errorf("there is no point %q; %s", args[0], faults.Has(args[0], pointNames(all)))
@@ -271,6 +276,9 @@ func printPoints(out io.Writer) error {
 	if err := registry.Describe(out); err != nil {
 		return err
 	}
+	if err := printInsertions(out, ""); err != nil {
+		return err
+	}
 	printDefinitions(out, library)
 	fmt.Fprint(out, "\n## Params\n\nOverlays set params as `{params: {name: value}}`, and flags set those that have one. A param without the name of a rule set is "+
 		"declared by the pipeline and shared by the rule sets that are listed.\n\n"+
@@ -285,6 +293,30 @@ func printPoints(out io.Writer) error {
 		}
 		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %s |\n", p.Key, p.Param.Type.Value, value, bounds(p.Param), flag, readers(p), descriptionOf(p)); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// printInsertions prints where overlays do well to insert at a point; empty = at all.
+func printInsertions(out io.Writer, point string) error {
+	library, err := policy.Shipped()
+	if err != nil {
+		return err
+	}
+	shipped, err := library.Pipeline(rules.DefaultPipeline)
+	if err != nil {
+		return err
+	}
+	head := "\n## Where overlays insert\n\nBehind the last of these places of a point a rule may undo what others hold, which lint reports.\n\n| point | before | to |\n|---|---|---|\n"
+	for _, i := range shipped.Insert {
+		name, _, _ := strings.Cut(i.Before.Value, "/")
+		for _, at := range shipped.Points {
+			in := slices.ContainsFunc(at.RuleSets, func(s source.Scalar) bool { return strings.HasPrefix(s.Value, name+"@") })
+			if in && (point == "" || at.Point.Value == point) {
+				fmt.Fprintf(out, "%s| `%s` | `%s` | %s |\n", head, at.Point.Value, i.Before.Value, i.To.Value)
+				head = ""
+			}
 		}
 	}
 	return nil

@@ -116,6 +116,8 @@ type choices struct {
 	bounds   []registry.BoundVar
 	by       map[string]string // the stage that chose a fact first
 	late     []*source.Problem // bounds that no later stage reads, so far
+	places   []document.Insertion
+	passed   int // of places
 	findings *source.Collector
 }
 
@@ -127,10 +129,36 @@ func newChoices(point *registry.Point, findings *source.Collector) *choices {
 	return c
 }
 
+// entry reports what an overlay inserted after all places that are good for it.
+func (c *choices) entry(set *document.RuleSet, name source.Scalar, inserted bool) {
+	if !inserted {
+		for c.passed < len(c.places) {
+			before := c.places[c.passed].Before.Value
+			if before != set.Name.Value && before != set.Name.Value+"/"+name.Value {
+				return
+			}
+			c.passed++
+		}
+		return
+	}
+	if len(c.places) == 0 || c.passed < len(c.places) {
+		return
+	}
+	var good []string
+	for _, p := range c.places {
+		good = append(good, "before "+p.Before.Value+" to "+p.To.Value)
+	}
+	c.findings.At(name, "RuleSet "+set.ID(), fmt.Sprintf("%s runs after %s, whose work it may undo; insert it %s", name.Value, c.places[len(c.places)-1].Before.Value, strings.Join(good, ", or ")))
+}
+
 // set goes through the stages of the next rule set; added is whether an overlay brought the whole set.
 func (c *choices) set(set *document.RuleSet, added bool) {
+	for i := range set.Decisions {
+		c.entry(set, set.Decisions[i].Name, added || set.Decisions[i].Overlay != "")
+	}
 	for i := range set.Stages {
 		st := &set.Stages[i]
+		c.entry(set, st.Name, added || st.Overlay != "")
 		if !st.Solve.IsZero() {
 			c.late = nil
 			for _, b := range c.bounds {

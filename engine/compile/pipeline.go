@@ -220,6 +220,11 @@ func (c *compiler) plan(r *resolve.Resolved) *engine.Plan {
 		}
 	}
 	c.unusedShared(r, findings)
+	for _, i := range r.Pipeline.Insert {
+		if _, err := r.Find(i.Before.Value); err != nil && len(r.Overlays) == 0 {
+			findings.At(i.Before, r.Pipeline.Subject(), err.Error())
+		}
+	}
 	findings.Sort()
 	plan.Findings, plan.Digest = findings.List, h.String()
 	return engine.NewPlan(plan)
@@ -237,6 +242,11 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 	h.Line("point", point.Name)
 	seen, total := map[string]bool{}, &worstCase{}
 	chosen := newChoices(point, findings)
+	for _, i := range r.Pipeline.Insert {
+		if to, err := r.Find(i.Before.Value); err == nil && r.Points[to.Point].Point.Value == point.Name {
+			chosen.places = append(chosen.places, i)
+		}
+	}
 	for _, placed := range at.Sets {
 		set := c.shared(placed.Set, placed.Base, placed.By)
 		switch {

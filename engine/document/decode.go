@@ -222,6 +222,9 @@ func (d *Decoder) pipelineFields(p *Pipeline) fields {
 		"extends":     d.into(&p.Extends),
 		"params":      d.params(&p.Params),
 		"definitions": each(d, &p.Definitions, d.definitionFields),
+		"insert": each(d, &p.Insert, func(i *Insertion, _ source.Scalar) fields {
+			return fields{"before": d.into(&i.Before), "to": d.into(&i.To)}
+		}),
 		"points": func(v *yaml.Node) {
 			if v.Kind != yaml.MappingNode {
 				d.Problem(v, "points must map each point to a list of rule sets")

@@ -157,6 +157,7 @@ type Pipeline struct {
 	Params      []Param       // shared by all rule sets that run
 	Definitions []Definition  // expressions that all rule sets that run may call
 	Points      []PipelinePoint
+	Insert      []Insertion // where overlays do well to insert
 
 	inherited map[string]*Pipeline // declarers of what is not its own, by kind and name
 }
@@ -166,6 +167,13 @@ func (p *Pipeline) ID() string { return p.Name.Value + "@" + p.Version.Value }
 
 // Subject names the pipeline in problems.
 func (p *Pipeline) Subject() string { return KindPipeline + " " + p.ID() }
+
+// Insertion is a place at which overlays insert without leaving aside what later rules hold. After the last one of a point lint reports
+// what they insert.
+type Insertion struct {
+	Before source.Scalar // a rule set or an entry of one, as in overlays
+	To     source.Scalar // what for, after "to"
+}
 
 // PipelinePoint is the ordered list of rule sets (name@version) at one point.
 type PipelinePoint struct {
