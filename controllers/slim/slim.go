@@ -30,6 +30,7 @@ func ByObject(targetOnly bool) map[client.Object]cache.ByObject {
 	}
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                   kept(Pod),
+		&corev1.Namespace{}:             kept(Namespace),
 		&vpav1.VerticalPodAutoscaler{}:  kept(vpa),
 		&appsv1.Deployment{}:            kept(Controller),
 		&appsv1.DaemonSet{}:             kept(Controller),
@@ -107,6 +108,14 @@ func VPAWithTarget(object any) (any, error) {
 		}
 	}
 	return VPA(object)
+}
+
+// Namespace keeps the name and the labels of a namespace, of which only metadata is read. It implements client-go's TransformFunc.
+func Namespace(object any) (any, error) {
+	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
+		return &metav1.PartialObjectMetadata{TypeMeta: o.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion, Labels: o.Labels}}, nil
+	}
+	return object, nil
 }
 
 // Controller keeps the identity of a well-known controller, its owners, its selector and what says

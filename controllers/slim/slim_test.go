@@ -315,7 +315,7 @@ func TestWhatIsNotMeantPassesAsItIs(t *testing.T) {
 
 func TestAllWatchedKindsAreSlim(t *testing.T) {
 	all := ByObject(true)
-	require.Len(t, all, len(target.WatchedKinds())+2)
+	require.Len(t, all, len(target.WatchedKinds())+3)
 	for object, options := range all {
 		require.NotNil(t, options.Transform, "%T", object)
 		require.True(t, *options.UnsafeDisableDeepCopy, "%T", object)
