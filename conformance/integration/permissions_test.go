@@ -127,8 +127,8 @@ func granted(role *rbacv1.ClusterRole) (out []permission) {
 	return out
 }
 
-// onDemand are resources that only some rules need: anOverlayIsForNamespacesByLabel.
-var onDemand = map[string]bool{"namespaces": true}
+// onDemand are resources that only some rules need, such as those of anOverlayIsForNamespacesByLabel.
+var onDemand = map[string]bool{"namespaces": true, "nodes": true}
 
 // usesAllItMay requires that the audit log has a request of this account for each permission of its
 // role, and no refused request. but lists permissions that this test does not use, with reasons.

@@ -130,6 +130,7 @@ var podResources = &registry.Point{
 	Doc: "Which `requests` and `limits` to write, given what pod.fit made of `recommended`; run by the webhook and the updater.",
 	Vars: append([]registry.Var{
 		{Name: "start", Type: lang.RecordOf(startSchema.Schema), Doc: "the start of a running pod"},
+		anyNodeVar,
 	}, podFacts...),
 	Scopes: []registry.Scope{templatedScope, reportedPodScope},
 	Judged: []string{"requests", "limits"},

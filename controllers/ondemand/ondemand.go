@@ -100,3 +100,20 @@ func (n *Namespaces) Labels(namespace string) (map[string]string, bool) {
 	known := n.kind.get(namespace, object)
 	return object.Labels, known
 }
+
+// Nodes knows what nodes have for pods.
+type Nodes struct{ kind kind }
+
+// NewNodes reads nodes from a cache.
+func NewNodes(c cache.Cache, log logr.Logger) *Nodes {
+	return &Nodes{kind{cache: c, log: log, resource: "nodes", consequence: "rules do not know the node of a pod"}}
+}
+
+// Node returns a node, which the caller must not change; nil if it is not known.
+func (n *Nodes) Node(name string) *corev1.Node {
+	node := &corev1.Node{}
+	if !n.kind.get(name, node) {
+		return nil
+	}
+	return node
+}

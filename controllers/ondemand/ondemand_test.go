@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -83,4 +84,14 @@ func TestKindsThatCannotBeWatchedAreNotWaitedForAgain(t *testing.T) {
 	w.synced = true
 	_, known := namespaces.Labels("shop")
 	require.True(t, known)
+}
+
+func TestNodesAreKnownByName(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	w := &watched{client: fake.NewClientBuilder().WithObjects(node).Build(), synced: true}
+	nodes := NewNodes(w, logr.Discard())
+	require.Zero(t, w.watches)
+	require.Equal(t, "a", nodes.Node("a").Name)
+	require.Nil(t, nodes.Node("b"))
+	require.Equal(t, 1, w.watches)
 }

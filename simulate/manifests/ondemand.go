@@ -62,6 +62,12 @@ func (s *Set) NamespaceLabels(namespace string) (map[string]string, bool) {
 	return labels, true
 }
 
+// Node returns a node; nil if it is not known.
+func (s *Set) Node(name string) *corev1.Node {
+	node, _ := s.lookUp(nodeKind, name, &corev1.Node{}).(*corev1.Node)
+	return node
+}
+
 // UnknownNamespaces lists the namespaces that were asked for and are not known, by name.
 func (s *Set) UnknownNamespaces() (out []string) {
 	s.found.mu.Lock()
