@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patience is how long the first questions about a kind wait for its cache.
-const patience = 2 * time.Second
+// patience is how long the first questions about a kind wait for its cache: an answer that it is not known may let pods be evicted.
+const patience = 5 * time.Second
 
 // maxReported bounds the names that are known to have been logged.
 const maxReported = 1000
@@ -27,6 +27,7 @@ type kind struct {
 	log         logr.Logger
 	resource    string // in permissions
 	consequence string // of an object that is not known
+	patience    time.Duration
 
 	mu       sync.Mutex
 	informer cache.Informer
@@ -55,7 +56,7 @@ func (k *kind) synced(object client.Object) bool {
 			k.mu.Unlock()
 			return false
 		}
-		k.informer, k.until = informer, time.Now().Add(patience)
+		k.informer, k.until = informer, time.Now().Add(k.patience)
 	}
 	informer, until := k.informer, k.until
 	k.mu.Unlock()
@@ -90,7 +91,7 @@ type Namespaces struct{ kind kind }
 
 // NewNamespaces reads namespaces from a cache.
 func NewNamespaces(c cache.Cache, log logr.Logger) *Namespaces {
-	return &Namespaces{kind{cache: c, log: log, resource: "namespaces", consequence: "overlays with a namespaceSelector do not apply"}}
+	return &Namespaces{kind{cache: c, log: log, resource: "namespaces", consequence: "overlays with a namespaceSelector do not apply", patience: patience}}
 }
 
 // Labels returns the labels of a namespace, which the caller must not change, and whether they are known.
@@ -106,7 +107,7 @@ type Nodes struct{ kind kind }
 
 // NewNodes reads nodes from a cache.
 func NewNodes(c cache.Cache, log logr.Logger) *Nodes {
-	return &Nodes{kind{cache: c, log: log, resource: "nodes", consequence: "rules do not know the node of a pod"}}
+	return &Nodes{kind{cache: c, log: log, resource: "nodes", consequence: "rules do not know the node of a pod", patience: patience}}
 }
 
 // Node returns a node, which the caller must not change; nil if it is not known.

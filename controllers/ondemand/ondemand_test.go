@@ -3,6 +3,7 @@ package ondemand
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -75,6 +76,7 @@ func TestKindsThatCannotBeWatchedAreNotWaitedForAgain(t *testing.T) {
 	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
 	w := &watched{client: fake.NewClientBuilder().WithObjects(namespace("shop", nil)).Build()}
 	namespaces := NewNamespaces(w, log)
+	namespaces.kind.patience = 10 * time.Millisecond
 	for range 1000 { // only the first waits
 		_, known := namespaces.Labels("shop")
 		require.False(t, known)
