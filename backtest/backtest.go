@@ -92,6 +92,11 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 		return nil, cluster.Notes(), faults.Join(unusable, err)
 	}
 	b.candidates = append([]Candidate{{Name: Manifest}, {Name: Hindsight}}, candidates...)
+	for i := range b.candidates {
+		if c := &b.candidates[i]; c.Book != nil {
+			c.Book = cluster.Here(c.Book)
+		}
+	}
 	b.guard()
 	b.plan()
 	if o.Watch != nil {

@@ -96,8 +96,13 @@ func (o *origin) path() string {
 
 // Assemble turns type-checked rules into code. With interpret, CEL evaluates every expression.
 func (at *PointPlan) Assemble(interpret bool) {
-	at.code = &pointCode{}
+	at.code, at.reads = &pointCode{}, map[string]bool{}
 	for _, set := range at.Sets {
+		set.each(func(p *closure.Program) {
+			for _, name := range p.Reads {
+				at.reads[name] = true
+			}
+		})
 		for _, st := range set.Stages {
 			a := at.stageAssembler(set, st.Vars, interpret)
 			if s, ok := a.stage(st); ok {

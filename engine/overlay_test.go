@@ -316,7 +316,7 @@ func TestOverlayFaultsAreReportedInPlace(t *testing.T) {
 		{"unexpected values", "  match: {orderSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}\n  change: [{disable: markup}]\n", "operator Exists takes no values"},
 		{"missing values", "  match: {orderSelector: {matchExpressions: [{key: a, operator: In}]}}\n  change: [{disable: markup}]\n", "operator In needs values"},
 		{"a digest where nothing is replaced", "  change: [{add: double@1.0.0, digest: abc}]\n", "digest belongs to disable, replace, before and after"},
-		{"an empty match", "  match: {}\n  change: [{disable: markup}]\n", "match is empty; give it namespaces, exceptNamespaces, kinds or orderSelector, or leave it out to mean every object"},
+		{"an empty match", "  match: {}\n  change: [{disable: markup}]\n", "match is empty; give it namespaces, exceptNamespaces, namespaceSelector, kinds or orderSelector, or leave it out to mean every object"},
 		{"no namespaces", "  match: {namespaces: []}\n  change: [{disable: markup}]\n", "the list of namespaces is empty"},
 		{"a pattern for namespaces", "  match: {namespaces: ['pay*']}\n  change: [{disable: markup}]\n", `"pay*" is no name of a namespace; patterns are not supported`},
 		{"a pattern for other namespaces", "  match: {exceptNamespaces: ['pay*']}\n  change: [{disable: markup}]\n", `"pay*" is no name of a namespace; patterns are not supported`},
@@ -324,6 +324,8 @@ func TestOverlayFaultsAreReportedInPlace(t *testing.T) {
 		{"no kinds", "  match: {kinds: []}\n  change: [{disable: markup}]\n", "the list of kinds is empty"},
 		{"a plural", "  match: {kinds: [daemonsets.apps]}\n  change: [{disable: markup}]\n", `"daemonsets.apps" is no kind, such as Deployment or DaemonSet`},
 		{"both kinds of namespaces", "  match: {namespaces: [a], exceptNamespaces: [b]}\n  change: [{disable: markup}]\n", "namespaces and exceptNamespaces exclude each other; namespaces leaves out all others"},
+		{"an empty namespace selector", "  match: {namespaceSelector: {}}\n  change: [{disable: markup}]\n", ":6:30: RuleOverlay mine: the selector is empty"},
+		{"an unknown operator for namespaces", "  match: {namespaceSelector: {matchExpressions: [{key: a, operator: Has}]}}\n  change: [{disable: markup}]\n", `operator "Has"`},
 		{"an empty selector", "  match: {orderSelector: {}}\n  change: [{disable: markup}]\n", "the selector is empty"},
 		{"an unknown key", "  matches: {}\n  change: [{disable: markup}]\n", `unknown key "matches"`},
 	}

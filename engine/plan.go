@@ -111,6 +111,7 @@ type PointPlan struct {
 	Point *registry.Point
 	Sets  []*SetPlan
 	code  *pointCode
+	reads map[string]bool // names of variables, including loop variables
 
 	LeftOut bool // not compiled: no code, and sets hold only parameters
 	// Steps is the worst case of one run of the stages or decisions; of a point that is left out, of
@@ -214,16 +215,7 @@ func (p *Plan) Interpreted() *Plan {
 // Reads reports whether any stage or decision at a point reads a variable of the point.
 func (p *Plan) Reads(point, variable string) bool {
 	at := p.at(point)
-	return at != nil && at.reads(variable)
-}
-
-// reads reports whether any expression at the point reads a variable.
-func (at *PointPlan) reads(name string) bool {
-	found := false
-	for _, set := range at.Sets {
-		set.each(func(p *closure.Program) { found = found || slices.Contains(p.Reads, name) })
-	}
-	return found
+	return at != nil && at.reads[variable]
 }
 
 // each visits the expressions of stages and decisions.

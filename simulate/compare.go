@@ -75,7 +75,7 @@ func (c *Cluster) laidUnder(candidate *compile.Rulebook) (*compile.Rulebook, err
 	if slices.Sort(replaced); len(replaced) > 0 {
 		c.note("the candidate replaces RuleOverlay %s of the cluster", strings.Join(replaced, ", "))
 	}
-	after, err := policy.WithOverlays(candidate, overlays)
+	after, err := policy.WithOverlays(c.Here(candidate), overlays)
 	if err != nil {
 		err = fmt.Errorf("with the candidate: %w", err)
 	}

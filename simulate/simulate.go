@@ -47,6 +47,7 @@ func (c *Cluster) progress(what string, done, of int) {
 // error lists unusable ones, which it skips.
 func Load(set *manifests.Set, rules *compile.Rulebook, at clock.PassiveClock) (*Cluster, error) {
 	overlays, unread := set.RuleOverlays()
+	rules = rules.WithNamespaces(set.NamespaceLabels)
 	book, unusable := policy.WithOverlays(rules, overlays)
 	c := &Cluster{set: set, installed: rules, book: book, clock: at}
 	if left := set.LeftOut(); left != "" {
@@ -56,7 +57,13 @@ func Load(set *manifests.Set, rules *compile.Rulebook, at clock.PassiveClock) (*
 }
 
 // Notes are remarks on the results so far, in order: guesses, omissions, and what has no effect.
-func (c *Cluster) Notes() []string { return c.notes }
+func (c *Cluster) Notes() []string {
+	_, wayOut := c.lacking()
+	for _, namespace := range c.set.UnknownNamespaces() {
+		c.note("the labels of namespace %s are not known, so overlays with a namespaceSelector do not apply to it%s", namespace, wayOut)
+	}
+	return c.notes
+}
 
 // At returns a fixed clock.
 func At(t time.Time) clock.PassiveClock { return stopped(t) }
@@ -87,6 +94,11 @@ func firsts[T any](list []T, key func(*T) string) []T {
 		seen[k] = true
 		return again
 	})
+}
+
+// Here returns rules with the labels of the cluster's namespaces.
+func (c *Cluster) Here(rules *compile.Rulebook) *compile.Rulebook {
+	return rules.WithNamespaces(c.set.NamespaceLabels)
 }
 
 // Rules are those in force, with the RuleOverlays of the manifests.

@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -22,6 +23,7 @@ type Stage struct {
 	VPAs        []*vpav1.VerticalPodAutoscaler // without status, in the order of the manifests
 	Workloads   []*StagedWorkload              // those that have pods, by namespace, name and kind
 	LimitRanges map[string][]corev1.LimitRange // by namespace
+	Nodes       facts.Nodes
 	Budgets     []policyv1.PodDisruptionBudget // by namespace and name
 	Resolver    *target.Resolver               // of targets and of the owners of staged pods
 }
@@ -51,7 +53,7 @@ func (c *Cluster) Stage(usage []Seen) (*Stage, error) {
 	w, unusable := c.world()
 	p, unread := w.place(usage, time.Time{})
 	budgets, unreadBudgets := c.budgets()
-	out := &Stage{Budgets: budgets, LimitRanges: w.ranges}
+	out := &Stage{Budgets: budgets, LimitRanges: w.ranges, Nodes: c.set.Node}
 	for _, v := range w.vpas {
 		object := v.Object.DeepCopy()
 		object.Status = vpav1.VerticalPodAutoscalerStatus{}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -21,6 +22,7 @@ type Handler struct {
 	Client   client.Client // reads from a cache
 	Resolver *target.Resolver
 	Limits   *limitranges.Cache
+	Nodes    facts.Nodes              // nil = none are known
 	Rules    func() *compile.Rulebook // returns the rules in force
 	Shadows  *policy.Shadows
 	Log      logr.Logger

@@ -64,7 +64,7 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *s
 		about.logger().Error(err, "cannot determine whether a VPA controls the pod; it is admitted unchanged")
 		v = nil
 	}
-	review := podreview.Request{Pod: pod, Limits: limits}
+	review := podreview.Request{Pod: pod, Limits: limits, Nodes: h.Nodes}
 	chosen := v
 	if v == nil { // rules for the namespace still apply
 		chosen = matcher.New(rules, &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}, h.Log)
@@ -150,6 +150,16 @@ type slimPod struct {
 		Resources      *corev1.ResourceRequirements `json:"resources"`
 		Containers     []slimContainer              `json:"containers"`
 		InitContainers []slimContainer              `json:"initContainers"`
+		NodeName       string                       `json:"nodeName"`
+		Affinity       struct {
+			NodeAffinity struct {
+				Required struct {
+					Terms []struct {
+						MatchFields []corev1.NodeSelectorRequirement `json:"matchFields"`
+					} `json:"nodeSelectorTerms"`
+				} `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+			} `json:"nodeAffinity"`
+		} `json:"affinity"`
 	} `json:"spec"`
 }
 
@@ -170,6 +180,14 @@ func decodePod(data []byte) (*corev1.Pod, error) {
 	}}
 	pod.Spec.Resources = read.Spec.Resources
 	pod.Spec.Containers, pod.Spec.InitContainers = containers(read.Spec.Containers), containers(read.Spec.InitContainers)
+	pod.Spec.NodeName = read.Spec.NodeName
+	if terms := read.Spec.Affinity.NodeAffinity.Required.Terms; len(terms) > 0 {
+		required := &corev1.NodeSelector{}
+		for _, term := range terms {
+			required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchFields: term.MatchFields})
+		}
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
+	}
 	return pod, nil
 }
 

@@ -90,6 +90,7 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 		Client:    p.manager.GetClient(),
 		Resolver:  p.resolver,
 		Limits:    limits,
+		Nodes:     p.nodes.Node,
 		Rules:     source.Rules,
 		Shadows:   tried,
 		Decisions: o.decisions("admission-controller"),

@@ -24,6 +24,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/events"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/ondemand"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/slim"
@@ -129,6 +130,8 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return err
 	}
+	var namespaces *ondemand.Namespaces
+	policyOptions.Namespaces = func(name string) (map[string]string, bool) { return namespaces.Labels(name) } // once all is prepared
 	source, err := policy.NewSource(policyOptions, o.rulesReload, clock.RealClock{}, ctrl.Log.WithName("rules"))
 	if err != nil {
 		return fmt.Errorf("the rules cannot be used:\n%w", err)
@@ -145,6 +148,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return err
 	}
+	namespaces = ondemand.NewNamespaces(proc.manager.GetCache(), ctrl.Log.WithName("rules"))
 	overlays, err := proc.followOverlays(ctx, source, ctrl.Log.WithName("rules"))
 	if err != nil {
 		return err

@@ -34,6 +34,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/freshness"
 	"github.com/celvpa/celvpa/controllers/inspect"
 	"github.com/celvpa/celvpa/controllers/listener"
+	"github.com/celvpa/celvpa/controllers/ondemand"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/oom"
 	"github.com/celvpa/celvpa/controllers/slim"
@@ -52,6 +53,7 @@ type process struct {
 	watches  *freshness.Watches
 	lead     *freshness.Lead // nil = without leader election
 	explains inspect.Sources
+	nodes    *ondemand.Nodes
 
 	namespace string          // the only one that is served; empty = all
 	kinds     []client.Object // that are watched
@@ -117,6 +119,7 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, kept map
 			return nil, fmt.Errorf("watching %T: %w", kind, err)
 		}
 	}
+	p.nodes = ondemand.NewNodes(p.manager.GetCache(), ctrl.Log.WithName("cache"))
 	unreadable := &freshness.Unreadable{Kind: "VerticalPodAutoscaler", Log: ctrl.Log.WithName("cache"),
 		Reason: func(o client.Object) string { return o.(*vpav1.VerticalPodAutoscaler).Unreadable() }}
 	if err := unreadable.Follow(ctx, p.manager.GetCache(), &vpav1.VerticalPodAutoscaler{}); err != nil {

@@ -251,8 +251,10 @@ func renderCommand(o *ruleOptions) *cobra.Command {
 			if vpaFile == "" {
 				return render(cmd.OutOrStdout(), book.Default())
 			}
-			vpas, unread := readVPAs(cmd, vpaFile, book)
-			return faults.Join(unread, renderFor(cmd.OutOrStdout(), book, vpas))
+			cluster, vpas, unread := readVPAs(cmd, vpaFile, book)
+			err = faults.Join(unread, renderFor(cmd.OutOrStdout(), cluster.Here(book), vpas))
+			printNotes(cmd, cluster.Notes())
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&vpaFile, "vpa", "", "file with VerticalPodAutoscalers to print the rules for; - = standard input")
@@ -303,16 +305,15 @@ func objectName(v *vpav1.VerticalPodAutoscaler) string {
 	return "VerticalPodAutoscaler " + v.Namespace + "/" + v.Name
 }
 
-// readVPAs reads the VerticalPodAutoscalers of a manifest; other kinds are left out. The error says what cannot be used; the rest is
+// readVPAs reads the VerticalPodAutoscalers of a manifest, and its Namespaces; other kinds are left out. The error says what cannot be used; the rest is
 // returned even then.
-func readVPAs(cmd *cobra.Command, file string, book *compile.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
+func readVPAs(cmd *cobra.Command, file string, book *compile.Rulebook) (*simulate.Cluster, []*vpav1.VerticalPodAutoscaler, error) {
 	set, unread := manifests.Read([]string{file}, cmd.InOrStdin())
 	cluster, unloaded := simulate.Load(set, book, simulate.At(time.Now()))
 	vpas, unusable := cluster.VPAs()
-	printNotes(cmd, cluster.Notes())
 	err := faults.Join(unread, unloaded, unusable)
 	if err == nil && len(vpas) == 0 {
 		err = fmt.Errorf("%s has no VerticalPodAutoscaler", file)
 	}
-	return vpas, err
+	return cluster, vpas, err
 }

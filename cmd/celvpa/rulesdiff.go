@@ -95,8 +95,10 @@ func (d *diffOptions) diff(cmd *cobra.Command, o *ruleOptions, nameA, nameB stri
 	}
 	diff := &ruleDiff{Changes: []ruleChange{}}
 	if d.vpas != "" {
-		vpas, unread := readVPAs(cmd, d.vpas, b.book)
-		return diff, faults.Join(unread, diff.objects(a.book, b.book, vpas))
+		cluster, vpas, unread := readVPAs(cmd, d.vpas, b.book)
+		err := faults.Join(unread, diff.objects(cluster.Here(a.book), cluster.Here(b.book), vpas))
+		printNotes(cmd, cluster.Notes())
+		return diff, err
 	}
 	diff.books(a.book, b.book)
 	if d.answers || len(d.tests) > 0 {

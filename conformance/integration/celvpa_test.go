@@ -75,6 +75,7 @@ func TestEssentials(t *testing.T) {
 			"evict where a resize is refused":          aRefusedResizeBecomesAnEviction,
 			"leave Off, Initial and lonely pods alone": offInitialAndLonelyPodsAreLeftAlone,
 			"audit an overlay, then enforce it":        anOverlayIsAuditedThenEnforced,
+			"an overlay is for namespaces by label":    anOverlayIsForNamespacesByLabel,
 			"refuse invalid VPAs":                      invalidVPAsAreRefused,
 			"report a target that does not exist":      aTargetThatDoesNotExistIsReported,
 			"serve metrics and health":                 metricsAndHealthAreServed,

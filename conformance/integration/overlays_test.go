@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/hang"
@@ -123,6 +124,30 @@ func oneOverlayOnASharedSettingMovesEveryRule(t *testing.T) {
 	}
 	require.ErrorContains(t, cluster.Create(t.Context(), above(ns)), "minAllowed.cpu 400m is above the maximum of containers without maxAllowed.cpu, 300m")
 	create(t, above(other))
+}
+
+// anOverlayIsForNamespacesByLabel, and labels that change count.
+func anOverlayIsForNamespacesByLabel(t *testing.T) {
+	ns := namespace(t, "it-labels")
+	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "by-label"}, Spec: rulesv1alpha1.RuleOverlaySpec{
+		Match:  &rulesv1alpha1.RuleOverlayMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"size": "small"}}},
+		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"containerMaxAllowed.cpu": {Raw: []byte(`"300m"`)}}}},
+	}}
+	create(t, overlay)
+	t.Cleanup(func() { _ = cluster.Delete(context.Background(), overlay) })
+	accepted(t, overlay, metav1.ConditionTrue, "in use")
+	create(t, steady(ns, "web", 1), vpa(ns, "web", vpav1.UpdateModeOff))
+	for _, step := range []struct{ label, cpu string }{{"large", steadyCPU.String()}, {"small", "300m"}, {"large", steadyCPU.String()}} {
+		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"size":"`+step.label+`"}}}`))
+		require.NoError(t, cluster.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, label))
+		hang.Eventually(t, "a target of "+step.cpu, func(ctx context.Context) (bool, error) {
+			var v vpav1.VerticalPodAutoscaler
+			if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &v); err != nil || v.Status.Recommendation == nil {
+				return false, err
+			}
+			return v.Status.Recommendation.ContainerRecommendations[0].Target.Cpu().String() == step.cpu, nil
+		})
+	}
 }
 
 // accepted waits until the condition Accepted is about the current generation.

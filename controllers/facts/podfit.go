@@ -110,6 +110,7 @@ var podFit = &registry.Point{
 		"What is requested is decided afterwards, at pod.resources.",
 	Vars: append([]registry.Var{
 		{Name: "bound", Type: lang.String, Doc: "which recommendation it is: target, lowerBound or upperBound"},
+		anyNodeVar,
 	}, podFacts...),
 	Scopes:  []registry.Scope{boundedBy(containerScope), boundedBy(podScope)},
 	Bounds:  togetherBounds,
@@ -130,6 +131,7 @@ var podResources = &registry.Point{
 	Doc: "Which `requests` and `limits` to write, given what pod.fit made of `recommended`; run by the webhook and the updater.",
 	Vars: append([]registry.Var{
 		{Name: "start", Type: lang.RecordOf(startSchema.Schema), Doc: "the start of a running pod"},
+		anyNodeVar,
 	}, podFacts...),
 	Scopes: []registry.Scope{templatedScope, reportedPodScope},
 	Judged: []string{"requests", "limits"},

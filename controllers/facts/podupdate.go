@@ -66,6 +66,7 @@ var (
 			{Name: "attempt", Type: lang.RecordOf(attemptSchema.Schema), Doc: "past resize attempts"},
 			{Name: "admission", Type: lang.RecordOf(admissionSchema.Schema), Doc: "the admission controller"},
 			clockVar,
+			runningNodeVar,
 		},
 		Outcomes: []registry.Outcome{
 			{Name: DoSkip, Doc: "nothing to do", Classed: true},
@@ -89,6 +90,7 @@ var (
 			groupVar,
 			resizeVar,
 			clockVar,
+			runningNodeVar,
 		},
 		Outcomes: []registry.Outcome{
 			{Name: DoSkip, Doc: "nothing to do", Classed: true},
@@ -130,6 +132,7 @@ type PodState struct {
 	Ignored            string // why admission would not change a new pod; empty = it would
 	Other              string // the VPA by which admission would change a new pod, if that is not VPA; else empty
 	Defaulted          string // containers that a resize would give LimitRange defaults; empty = none
+	Nodes              Nodes  // nil = none are known
 
 	// Bound once; no rule may change them. Nil is not bound yet.
 	vpa, admission             *lang.Record
@@ -262,7 +265,8 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("resize", s.resizeNow()).
 		Set("attempt", attempt).
 		Set("admission", s.admission).
-		Set("clock", types.Int(s.Now.Unix())), trace)
+		Set("clock", types.Int(s.Now.Unix())).
+		Set(factNode, s.Nodes.of(plan, PodUpdate, s.Pod)), trace)
 }
 
 // bindCommon binds the facts that a pod like this one has not left.
@@ -353,7 +357,8 @@ func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.T
 		Set("change", s.change).
 		Set("group", groupSchema.Of(group)).
 		Set("resize", s.resizeNow()).
-		Set("clock", types.Int(s.Now.Unix()))
+		Set("clock", types.Int(s.Now.Unix())).
+		Set(factNode, s.Nodes.of(plan, PodUnboost, s.Pod))
 	return plan.Decide(PodUnboost, f, trace)
 }
 

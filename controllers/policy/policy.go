@@ -39,6 +39,8 @@ type Options struct {
 	// Cache keeps compiled rule sets, for callers that compile the same rules many times; nil =
 	// none.
 	Cache *compile.Cache
+	// Namespaces are asked for labels only for an overlay with a namespaceSelector; nil = none are known.
+	Namespaces compile.NamespaceLabels
 }
 
 // Registry is what the engine knows about vertical pod autoscaling. It is made once: the points
@@ -116,6 +118,9 @@ func DescribeRules(s compile.Selection) answers.Rules {
 	}
 	for _, err := range s.Unevaluated {
 		out.Unevaluated = append(out.Unevaluated, err.Error())
+	}
+	if s.Unknown != nil {
+		out.Unevaluated = append(out.Unevaluated, s.Unknown.Error())
 	}
 	if s.Err != nil {
 		out.Fault = s.Err.Error()

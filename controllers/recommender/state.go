@@ -117,7 +117,7 @@ func (s *State) SetVPA(v *vpav1.VerticalPodAutoscaler, found target.Answer) *Wor
 	}
 	changed := w.VPA == nil || w.VPA.ResourceVersion != v.ResourceVersion
 	w.VPA, w.Found, w.panicked = v, found, ""
-	if changed || w.of != s.rules || (w.Chosen.Plan == nil && w.Chosen.Err == nil) {
+	if changed || w.of != s.rules || s.rules.ReadsNamespaces() || (w.Chosen.Plan == nil && w.Chosen.Err == nil) {
 		s.choose(w)
 	}
 	key := target.Of(v)
@@ -127,7 +127,7 @@ func (s *State) SetVPA(v *vpav1.VerticalPodAutoscaler, found target.Answer) *Wor
 
 // choose finds the rules for a VPA.
 func (s *State) choose(w *Workload) {
-	before := w.Chosen.Plan
+	before := w.Chosen
 	w.Chosen, w.of = compile.Selection{}, s.rules
 	s.contained(w, "choosing its rules", func() {
 		w.Chosen = policy.For(s.rules, w.VPA)
@@ -136,8 +136,11 @@ func (s *State) choose(w *Workload) {
 		w.order, failed = facts.OrderOf(w.Chosen.Plan, w.VPA)
 		s.failed(w, "order", "order among VPAs that select the same pods unchanged", failed)
 	})
-	if w.Chosen.Plan != before {
+	if w.Chosen.Plan != before.Plan {
 		w.policies = nil // else a workload without pods would keep the rules of before in memory
+	}
+	if !w.Chosen.Same(before) {
+		w.done = evaluation{} // the labels of its namespace changed, if nothing else did
 	}
 }
 

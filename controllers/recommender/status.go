@@ -212,6 +212,9 @@ func rulesMessage(s compile.Selection) string {
 	if len(tried) > 0 {
 		message += "; not enforced: " + strings.Join(tried, ", ")
 	}
+	if s.Unknown != nil {
+		message += "; " + s.Unknown.Error()
+	}
 	for _, err := range s.Unevaluated {
 		message += "; cannot be tried: " + err.Error()
 	}

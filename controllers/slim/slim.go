@@ -30,6 +30,8 @@ func ByObject(targetOnly bool) map[client.Object]cache.ByObject {
 	}
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                   kept(Pod),
+		&corev1.Namespace{}:             kept(Namespace),
+		&corev1.Node{}:                  kept(Node),
 		&vpav1.VerticalPodAutoscaler{}:  kept(vpa),
 		&appsv1.Deployment{}:            kept(Controller),
 		&appsv1.DaemonSet{}:             kept(Controller),
@@ -107,6 +109,32 @@ func VPAWithTarget(object any) (any, error) {
 		}
 	}
 	return VPA(object)
+}
+
+// Namespace keeps the name and the labels of a namespace, of which only metadata is read. It implements client-go's TransformFunc.
+func Namespace(object any) (any, error) {
+	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
+		return &metav1.PartialObjectMetadata{TypeMeta: o.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion, Labels: o.Labels}}, nil
+	}
+	return object, nil
+}
+
+// Node keeps the name of a node, and its allocatable CPU and memory. It implements client-go's TransformFunc.
+func Node(object any) (any, error) {
+	o, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion}}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q, ok := o.Status.Allocatable[name]; ok {
+			if kept.Status.Allocatable == nil {
+				kept.Status.Allocatable = corev1.ResourceList{}
+			}
+			kept.Status.Allocatable[name] = q
+		}
+	}
+	return kept, nil
 }
 
 // Controller keeps the identity of a well-known controller, its owners, its selector and what says

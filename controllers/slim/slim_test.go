@@ -298,7 +298,7 @@ func TestWhatIsNotMeantPassesAsItIs(t *testing.T) {
 
 func TestAllWatchedKindsAreSlim(t *testing.T) {
 	all := ByObject(true)
-	require.Len(t, all, len(target.WatchedKinds())+2)
+	require.Len(t, all, len(target.WatchedKinds())+4)
 	for object, options := range all {
 		require.NotNil(t, options.Transform, "%T", object)
 		require.True(t, *options.UnsafeDisableDeepCopy, "%T", object)
@@ -381,4 +381,24 @@ func TestControllersKeepTheirPodTemplatesIfAsked(t *testing.T) {
 			require.Equal(t, kept, got.(*appsv1.ReplicaSet).Spec.Template)
 		}
 	}
+}
+
+func TestNamespacesKeepLabelsAndNodesTheirRoom(t *testing.T) {
+	namespace := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: "shop", ResourceVersion: "1", Labels: map[string]string{"tier": "front"}, Annotations: map[string]string{"notes": "x"}}}
+	want := namespace.DeepCopy()
+	want.Annotations = nil
+	got, err := Namespace(namespace)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1", Labels: map[string]string{"zone": "b"}}}
+	node.Status.Allocatable, node.Status.Capacity = list("4", "8Gi"), list("5", "9Gi")
+	node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("110")
+	got, err = Node(node)
+	require.NoError(t, err)
+	require.Equal(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Status: corev1.NodeStatus{Allocatable: list("4", "8Gi")}}, got)
+	got, err = Node(&corev1.Node{})
+	require.NoError(t, err)
+	require.Equal(t, &corev1.Node{}, got)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/cycle"
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/notice"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -44,6 +45,7 @@ type Options struct {
 	Namespaces target.Namespaces
 	Concurrent int // VPAs that are processed in parallel; 0 = one. The pods of a VPA are processed in sequence
 	Limits     Limits
+	Nodes      facts.Nodes // nil = none are known
 	// FirstCycle is how many pods the first cycle may evict, or restart by a resize; every cycle
 	// that needs more doubles it for the next. 0 or less = unlimited.
 	FirstCycle int

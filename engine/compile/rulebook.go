@@ -28,6 +28,7 @@ type Rulebook struct {
 	overlays  []*document.Overlay  // in the order they apply
 	standard  *engine.Plan         // the default pipeline without overlays
 	bases     map[string]*resolve.Resolved
+	labels    NamespaceLabels
 
 	mu       sync.RWMutex
 	alone    int // rule sets that are compiled for each pipeline alone, and with each overlay
@@ -47,7 +48,7 @@ func NewRulebook(lib *document.Library, reg *registry.Registry, o Options) (*Rul
 	if err != nil {
 		return nil, err
 	}
-	b := &Rulebook{library: lib, compiler: c, plans: map[string]*engine.Plan{}, failed: map[string]error{}, bases: map[string]*resolve.Resolved{}}
+	b := &Rulebook{library: lib, compiler: c, plans: map[string]*engine.Plan{}, failed: map[string]error{}, bases: map[string]*resolve.Resolved{}, labels: o.Namespaces}
 	for _, id := range slices.Sorted(maps.Keys(lib.Pipelines)) {
 		pipe := lib.Pipelines[id]
 		b.pipelines = append(b.pipelines, pipe)
@@ -86,7 +87,7 @@ func (b *Rulebook) WithUntil(o *document.Overlay, spend func(size int) error) (*
 	c.ps, c.compiled, c.points, c.usedParams = &source.Collector{}, maps.Clone(c.compiled), maps.Clone(c.points), maps.Clone(c.usedParams)
 	c.edited = maps.Clone(c.edited)
 	c.spend = spend
-	next := &Rulebook{library: b.library.With(o), pipelines: b.pipelines, overlays: b.overlays, standard: b.standard, bases: b.bases,
+	next := &Rulebook{library: b.library.With(o), pipelines: b.pipelines, overlays: b.overlays, standard: b.standard, bases: b.bases, labels: b.labels,
 		alone: b.alone, compiler: &c, plans: maps.Clone(b.plans), failed: maps.Clone(b.failed)}
 	b.mu.RUnlock()
 	compiled := len(c.compiled)
@@ -146,6 +147,8 @@ type Selection struct {
 	Err error
 	// Unevaluated says why matching overlays are not among Shadows.
 	Unevaluated []error
+	// Unknown says which overlays do not apply because the labels of the namespace are not known; nil = none.
+	Unknown error
 }
 
 // Shadow is an overlay that is evaluated beside the enforced plan.
@@ -153,6 +156,11 @@ type Shadow struct {
 	Overlay string
 	Mode    string       // ModeAudit or ModeWarn
 	Plan    *engine.Plan // the enforced plan with this overlay
+}
+
+// Same reports whether two selections hold the same plans, and lack the same.
+func (s Selection) Same(other Selection) bool {
+	return s.Plan == other.Plan && slices.Equal(s.Shadows, other.Shadows) && fmt.Sprint(s.Err, s.Unknown, s.Unevaluated) == fmt.Sprint(other.Err, other.Unknown, other.Unevaluated)
 }
 
 // Default is the plan of objects that pin no pipeline and match no overlay.
@@ -199,10 +207,22 @@ func (b *Rulebook) For(s document.Subject) Selection {
 			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; write it as name@version, there is %s", s.Pipeline, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", "))}
 		}
 	}
-	var enforced, shadows []*document.Overlay
+	var enforced, shadows, unknown []*document.Overlay
+	var labels map[string]string // of the namespace
+	var asked, known bool
 	for _, o := range b.overlays {
+		if !o.AppliesTo(pipe) || !o.Match.Matches(s) {
+			continue
+		}
+		selects := len(o.Match.NamespaceSelector) > 0
+		if selects && !asked {
+			asked = true
+			labels, known = b.namespaceLabels(s.Namespace)
+		}
 		switch {
-		case !o.AppliesTo(pipe) || !o.Match.Matches(s):
+		case selects && !known:
+			unknown = append(unknown, o)
+		case selects && !o.Match.MatchesNamespace(labels):
 		case o.ModeOf() == document.ModeEnforce:
 			enforced = append(enforced, o)
 		default:
@@ -210,6 +230,9 @@ func (b *Rulebook) For(s document.Subject) Selection {
 		}
 	}
 	var out Selection
+	if len(unknown) > 0 {
+		out.Unknown = fmt.Errorf("the labels of namespace %s are not known, so overlays with a namespaceSelector do not apply: %s", s.Namespace, document.OverlayNames(unknown))
+	}
 	if out.Plan, out.Err = b.plan(pipe, enforced); out.Err != nil {
 		out.Plan = b.standard
 		return out

@@ -16,7 +16,7 @@ func (b *Rulebook) Only(keep func(overlay string) bool) *Rulebook {
 	defer b.mu.RUnlock()
 	library, c := *b.library, *b.compiler
 	library.Overlays = maps.Clone(library.Overlays)
-	next := &Rulebook{library: &library, pipelines: b.pipelines, standard: b.standard, bases: b.bases, compiler: &c, plans: map[string]*engine.Plan{}, failed: map[string]error{}}
+	next := &Rulebook{library: &library, pipelines: b.pipelines, standard: b.standard, bases: b.bases, labels: b.labels, compiler: &c, plans: map[string]*engine.Plan{}, failed: map[string]error{}}
 	for _, o := range b.overlays {
 		if keep(o.Name.Value) {
 			next.overlays = append(next.overlays, o)
@@ -39,6 +39,25 @@ func (b *Rulebook) Only(keep func(overlay string) bool) *Rulebook {
 	c.keep(next.plans)
 	next.alone = min(b.alone, len(c.compiled))
 	return next
+}
+
+// WithNamespaces returns the rulebook with other labels of namespaces.
+func (b *Rulebook) WithNamespaces(labels NamespaceLabels) *Rulebook {
+	out := b.Only(func(string) bool { return true })
+	out.labels = labels
+	return out
+}
+
+// ReadsNamespaces reports whether which overlays apply depends on the labels of namespaces.
+func (b *Rulebook) ReadsNamespaces() bool {
+	return slices.ContainsFunc(b.overlays, func(o *document.Overlay) bool { return len(o.Match.NamespaceSelector) > 0 })
+}
+
+func (b *Rulebook) namespaceLabels(namespace string) (map[string]string, bool) {
+	if b.labels == nil {
+		return nil, false
+	}
+	return b.labels(namespace)
 }
 
 // editedSet is a rule set as overlays have made it, in that order, of another.

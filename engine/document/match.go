@@ -24,6 +24,8 @@ type Match struct {
 	Except     []source.Scalar // namespaces that are left out
 	Kinds      []source.Scalar
 	Selector   []Requirement // all must hold
+	// NamespaceSelector is about the labels of the object's namespace; all must hold.
+	NamespaceSelector []Requirement
 }
 
 // Requirement is a condition on a label, as in a Kubernetes label selector.
@@ -42,17 +44,26 @@ const (
 
 // Everything reports whether all objects match.
 func (m *Match) Everything() bool {
-	return len(m.Namespaces) == 0 && len(m.Except) == 0 && len(m.Kinds) == 0 && len(m.Selector) == 0
+	return len(m.Namespaces) == 0 && len(m.Except) == 0 && len(m.Kinds) == 0 && len(m.Selector) == 0 && len(m.NamespaceSelector) == 0
 }
 
-// Matches reports whether an object matches.
+// Matches reports whether an object matches, but for what NamespaceSelector says.
 func (m *Match) Matches(s Subject) bool {
 	switch {
 	case len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace), contains(m.Except, s.Namespace), len(m.Kinds) > 0 && !contains(m.Kinds, s.Kind):
 		return false
 	}
-	for i := range m.Selector {
-		if !m.Selector[i].holds(s.Labels) {
+	return hold(m.Selector, s.Labels)
+}
+
+// MatchesNamespace reports whether the labels of an object's namespace match.
+func (m *Match) MatchesNamespace(labels map[string]string) bool {
+	return hold(m.NamespaceSelector, labels)
+}
+
+func hold(selector []Requirement, labels map[string]string) bool {
+	for i := range selector {
+		if !selector[i].holds(labels) {
 			return false
 		}
 	}
@@ -84,20 +95,28 @@ func (m *Match) String() string {
 	if len(m.Kinds) > 0 {
 		parts = append(parts, "kinds "+joined(m.Kinds))
 	}
-	for _, r := range m.Selector {
-		switch r.Operator.Value {
-		case opIn, opNotIn:
-			parts = append(parts, fmt.Sprintf("%s %s (%s)", r.Key.Value, strings.ToLower(r.Operator.Value), joined(r.Values)))
-		case opExists:
-			parts = append(parts, r.Key.Value)
-		default:
-			parts = append(parts, "!"+r.Key.Value)
-		}
+	if len(m.NamespaceSelector) > 0 {
+		parts = append(parts, "namespaces with "+strings.Join(described(m.NamespaceSelector), " and "))
 	}
+	parts = append(parts, described(m.Selector)...)
 	if len(parts) == 0 {
 		return "all"
 	}
 	return strings.Join(parts, ", ")
+}
+
+func described(selector []Requirement) (out []string) {
+	for _, r := range selector {
+		switch r.Operator.Value {
+		case opIn, opNotIn:
+			out = append(out, fmt.Sprintf("%s %s (%s)", r.Key.Value, strings.ToLower(r.Operator.Value), joined(r.Values)))
+		case opExists:
+			out = append(out, r.Key.Value)
+		default:
+			out = append(out, "!"+r.Key.Value)
+		}
+	}
+	return out
 }
 
 func joined(list []source.Scalar) string {
@@ -113,14 +132,19 @@ func (m *Match) Overlaps(other *Match) bool {
 	if !m.sharesNamespace(other) || !other.sharesNamespace(m) || len(m.Kinds) > 0 && len(other.Kinds) > 0 && !share(m.Kinds, other.Kinds) {
 		return false
 	}
-	for i := range m.Selector {
-		for j := range other.Selector {
-			if a, b := &m.Selector[i], &other.Selector[j]; a.Key.Value == b.Key.Value && (a.excludes(b) || b.excludes(a)) {
-				return false
+	return !contradict(m.Selector, other.Selector) && !contradict(m.NamespaceSelector, other.NamespaceSelector)
+}
+
+// contradict reports whether no labels meet both selectors.
+func contradict(one, other []Requirement) bool {
+	for i := range one {
+		for j := range other {
+			if a, b := &one[i], &other[j]; a.Key.Value == b.Key.Value && (a.excludes(b) || b.excludes(a)) {
+				return true
 			}
 		}
 	}
-	return true
+	return false
 }
 
 // sharesNamespace reports whether one of the namespaces that are named, if any are, may match other.

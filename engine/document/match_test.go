@@ -56,3 +56,29 @@ func TestKinds(t *testing.T) {
 		require.Equal(t, overlaps, other.Overlaps(&batch), kinds)
 	}
 }
+
+func TestLabelsOfNamespaces(t *testing.T) {
+	requirement := func(key, operator, values string) Requirement {
+		return Requirement{Key: source.Scalar{Value: key}, Operator: source.Scalar{Value: operator}, Values: scalars(values)}
+	}
+	notBatch := Match{NamespaceSelector: []Requirement{requirement("tier", "NotIn", "batch test"), requirement("frozen", "DoesNotExist", "")}}
+	require.False(t, notBatch.Everything())
+	require.Equal(t, "namespaces with tier notin (batch, test) and !frozen", notBatch.String())
+	require.True(t, notBatch.Matches(Subject{Namespace: "shop"}), "but for the labels of the namespace")
+	for _, tt := range []struct {
+		labels  map[string]string
+		matches bool
+	}{
+		{nil, true},
+		{map[string]string{"tier": "front"}, true},
+		{map[string]string{"tier": "batch"}, false},
+		{map[string]string{"frozen": ""}, false},
+	} {
+		require.Equal(t, tt.matches, notBatch.MatchesNamespace(tt.labels), tt.labels)
+	}
+	batch, front := Match{NamespaceSelector: []Requirement{requirement("tier", "In", "batch")}}, Match{NamespaceSelector: []Requirement{requirement("tier", "In", "front")}}
+	require.False(t, notBatch.Overlaps(&batch))
+	require.True(t, notBatch.Overlaps(&front))
+	require.False(t, batch.Overlaps(&front))
+	require.True(t, batch.Overlaps(&Match{Selector: front.NamespaceSelector}), "labels of the object are others")
+}

@@ -93,6 +93,7 @@ type Set struct {
 	byIdentity map[identity][]int // positions of the first indexed documents
 	namespaces map[named][]string // of the same that name their namespace
 	indexed    int
+	found      found
 }
 
 // named is an object in any namespace.

@@ -30,11 +30,12 @@ var (
 	hpaKind         = schema.GroupKind{Group: autoscalingv2.GroupName, Kind: "HorizontalPodAutoscaler"}
 	scaledKind      = schema.GroupKind{Group: "keda.sh", Kind: facts.ScaledObject}
 	namespaceKind   = schema.GroupKind{Kind: "Namespace"}
+	nodeKind        = schema.GroupKind{Kind: "Node"}
 	pdbKind         = schema.GroupKind{Group: policyv1.GroupName, Kind: "PodDisruptionBudget"}
 	ruleOverlayKind = schema.GroupKind{Group: rulesv1alpha1.GroupVersion.Group, Kind: "RuleOverlay"}
 )
 
-var clusterScoped = map[schema.GroupKind]bool{namespaceKind: true, ruleOverlayKind: true}
+var clusterScoped = map[schema.GroupKind]bool{namespaceKind: true, nodeKind: true, ruleOverlayKind: true}
 
 // kindsOf lists all kinds of the API groups that are celvpa's to judge.
 var kindsOf = map[string][]string{

@@ -66,6 +66,8 @@ type RuleOverlayMatch struct {
 	// Namespaces that are left out.
 	// +kubebuilder:validation:MinItems=1
 	ExceptNamespaces []string `json:"exceptNamespaces,omitempty"`
+	// Labels of the namespace. Where they are not known the overlay does not apply.
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// Kinds of workloads, as in spec.targetRef.kind.
 	// +kubebuilder:validation:MinItems=1
 	Kinds       []string              `json:"kinds,omitempty"`

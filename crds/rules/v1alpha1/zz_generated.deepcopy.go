@@ -171,6 +171,11 @@ func (in *RuleOverlayMatch) DeepCopyInto(out *RuleOverlayMatch) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.NamespaceSelector != nil {
+		in, out := &in.NamespaceSelector, &out.NamespaceSelector
+		*out = new(v1.LabelSelector)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Kinds != nil {
 		in, out := &in.Kinds, &out.Kinds
 		*out = make([]string, len(*in))

@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+const byTier = `apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: by-tier}
+spec:
+  match: {exceptNamespaces: [left-out], namespaceSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [batch]}]}}
+  change: [{params: {estimate.marginFraction: 0.3}}]
+`
+
+func inNamespace(name string) *vpav1.VerticalPodAutoscaler {
+	return &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: name}}
+}
+
+// TestOverlaysMatchTheLabelsOfNamespaces, and changed labels count at once.
+func TestOverlaysMatchTheLabelsOfNamespaces(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "by-tier.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(byTier), 0o600))
+	known := map[string]map[string]string{"none": nil, "front": {"tier": "front"}, "batch": {"tier": "batch"}}
+	asked := 0
+	book, err := Load(Options{Path: file, Cache: &compiledSets, Namespaces: func(name string) (map[string]string, bool) {
+		asked++
+		labels, ok := known[name]
+		return labels, ok
+	}})
+	require.NoError(t, err)
+	require.True(t, book.ReadsNamespaces())
+	for name, want := range map[string][]string{"none": {"by-tier"}, "front": {"by-tier"}, "batch": nil, "unknown": nil, "left-out": nil} {
+		chosen := For(book, inNamespace(name))
+		require.Equal(t, want, chosen.Plan.Overlays(), name)
+		require.Equal(t, name == "unknown", chosen.Unknown != nil, name)
+	}
+	require.Equal(t, 4, asked, "what is left out by name needs no labels")
+
+	before := For(book, inNamespace("unknown"))
+	const why = "the labels of namespace unknown are not known, so overlays with a namespaceSelector do not apply: by-tier"
+	require.EqualError(t, before.Unknown, why)
+	require.Equal(t, answers.Rules{Pipeline: "default@1.0.0", Digest: before.Plan.Digest(), Unevaluated: []string{why}}, DescribeRules(before))
+	require.True(t, before.Same(For(book, inNamespace("unknown"))))
+	known["unknown"] = nil
+	require.False(t, before.Same(For(book, inNamespace("unknown"))))
+	known["front"]["tier"] = "batch"
+	require.Empty(t, For(book, inNamespace("front")).Plan.Overlays())
+
+	above := marginOverlay("fine", 1, "0.4", "none")
+	above.Spec.Priority = 1
+	more, err := WithOverlays(book, []rulesv1alpha1.RuleOverlay{above})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"by-tier", "fine"}, For(more, inNamespace("none")).Plan.Overlays(), "overlays of the cluster keep the labels")
+}
+
+// TestNamespaceSelectorsOfObjects are read like those of files.
+func TestNamespaceSelectorsOfObjects(t *testing.T) {
+	book, err := Load(Options{Cache: &compiledSets})
+	require.NoError(t, err)
+	o := marginOverlay("by-tier", 1, "0.4", "a")
+	o.Spec.Match = &rulesv1alpha1.RuleOverlayMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}
+	next, err := WithOverlays(book.WithNamespaces(func(string) (map[string]string, bool) { return map[string]string{"tier": "front"}, true }), []rulesv1alpha1.RuleOverlay{o})
+	require.NoError(t, err)
+	require.Equal(t, []string{"by-tier"}, For(next, inNamespace("a")).Plan.Overlays())
+
+	o.Spec.Match.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "Has"}}}
+	_, err = WithOverlays(book, []rulesv1alpha1.RuleOverlay{o})
+	require.ErrorContains(t, err, `RuleOverlay/by-tier:`)
+	require.ErrorContains(t, err, `operator "Has"`)
+}
+
+// TestNoNamespaceIsReadForRulesThatDoNotAsk about labels.
+func TestNoNamespaceIsReadForRulesThatDoNotAsk(t *testing.T) {
+	book, err := Load(Options{Cache: &compiledSets, Namespaces: func(string) (map[string]string, bool) { panic("it was asked") }})
+	require.NoError(t, err)
+	next, err := WithOverlays(book, []rulesv1alpha1.RuleOverlay{marginOverlay("fine", 1, "0.4", "a")})
+	require.NoError(t, err)
+	require.False(t, next.ReadsNamespaces())
+	require.Equal(t, []string{"fine"}, For(next, inNamespace("a")).Plan.Overlays())
+	require.Empty(t, For(next, inNamespace("b")).Plan.Overlays())
+}
