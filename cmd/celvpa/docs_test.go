@@ -38,7 +38,7 @@ func TestEveryRecipeOfTheCookbook(t *testing.T) {
 	require.NoError(t, err)
 	page, err := os.ReadFile("../../docs/cookbook.md")
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(recipes), 22)
+	require.GreaterOrEqual(t, len(recipes), 24)
 	for _, file := range recipes {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			require.Contains(t, string(page), "```yaml examples/cookbook/"+filepath.Base(file)+"\n")
