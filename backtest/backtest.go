@@ -23,7 +23,6 @@ import (
 
 	"github.com/celvpa/celvpa/backtest/history"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -32,12 +31,11 @@ import (
 
 // Candidate is a policy to be tried.
 type Candidate struct {
-	Name      string
-	Book      *compile.Rulebook // with the RuleOverlays in force
-	HalfLives model.Settings
-	Unpinned  bool // pipelines that VPAs pin are ignored
-	Params    map[string]string
-	Enforces  []string
+	Name     string
+	Book     *compile.Rulebook // with the RuleOverlays in force
+	Unpinned bool              // pipelines that VPAs pin are ignored
+	Params   map[string]string
+	Enforces []string
 }
 
 // Options configure a backtest.
@@ -222,7 +220,6 @@ func (c *Candidate) key(sh *shard) string {
 		return c.Name
 	}
 	var key strings.Builder
-	fmt.Fprint(&key, c.HalfLives)
 	about := func(v *vpav1.VerticalPodAutoscaler) {
 		if c.Unpinned && v.Annotations[policy.AnnotationPipeline] != "" {
 			v = v.DeepCopy()

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
 // Regression: an older VPA in mode Off, which admission ignores, ended boosts a cycle after a younger
@@ -34,7 +33,7 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, updatePol
 			w := newWorld(t, manifests...)
 			w.options.Points = 20
 			w.usage(pod("shop", 0), 0, day, 5*time.Minute, always(0.1), always(100<<20))
-			report, notes := w.runNoted(Candidate{Name: "boosts", Book: book, HalfLives: model.DefaultSettings()})
+			report, notes := w.runNoted(Candidate{Name: "boosts", Book: book})
 			c := of(t, report, "boosts").Containers[0]
 			require.Equal(t, 1, c.Resizes, notes)
 			for _, e := range c.Series.Events {
@@ -57,7 +56,7 @@ func TestBoostsEndWithinTheBudgetOfTheWorkload(t *testing.T) {
 	for n := range 8 {
 		w.usage(pod("shop", n), 0, day, 5*time.Minute, always(0.1), always(100<<20))
 	}
-	report, notes := w.runNoted(Candidate{Name: "boosts", Book: book, HalfLives: model.DefaultSettings()})
+	report, notes := w.runNoted(Candidate{Name: "boosts", Book: book})
 	c := of(t, report, "boosts").Containers[0]
 	require.Equal(t, 8, c.Resizes, notes)
 	for _, e := range c.Series.Events {
@@ -78,7 +77,7 @@ func TestEndsOfBoostsShareTheBudgetWithUpdates(t *testing.T) {
 	for n := range 8 {
 		w.usage(pod("shop", n), 0, day, 5*time.Minute, always(0.1), always(2<<30))
 	}
-	report, notes := w.runNoted(Candidate{Name: "boosts", Book: book, HalfLives: model.DefaultSettings()})
+	report, notes := w.runNoted(Candidate{Name: "boosts", Book: book})
 	disrupted := map[time.Time]int{}
 	kinds := map[EventType]int{}
 	for _, e := range of(t, report, "boosts").Containers[0].Series.Events {

@@ -107,7 +107,7 @@ func TestEvictionsWaitForTheirWindow(t *testing.T) {
 	}
 	book, err := policy.Load(policy.Options{Path: "../examples/cookbook/window.yaml", Params: map[string]string{"window.open": epoch.Add(30*time.Hour).Format("Mon 15:04-") + "24:00"}})
 	require.NoError(t, err)
-	r := w.run(with(t, Shipped), Candidate{Name: "window", Book: book, HalfLives: model.DefaultSettings()})
+	r := w.run(with(t, Shipped), Candidate{Name: "window", Book: book})
 	first := func(policy string) (at time.Time) {
 		for _, e := range of(t, r, policy).Containers[0].Series.Events {
 			if e.Type == Evicted && (at.IsZero() || e.At.Before(at)) {

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/matcher"
 )
 
@@ -93,7 +94,8 @@ func (b *bench) short() []string {
 	var halfLife time.Duration
 	for i := range b.candidates {
 		if of := &b.candidates[i]; of.Book != nil {
-			halfLife = max(halfLife, of.HalfLives.CPUHalfLife, of.HalfLives.MemoryHalfLife)
+			window, _ := facts.WindowFor(of.Book.Default(), "", facts.Policy(nil), nil) // a replay says what fails
+			halfLife = max(halfLife, window.CPUHalfLife, window.MemoryHalfLife)
 		}
 	}
 	length := time.Duration(b.to - b.from)

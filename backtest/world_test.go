@@ -100,7 +100,7 @@ var shippedBook = sync.OnceValue(func() *compile.Rulebook {
 // with are the shipped rules with parameters, by ruleset.param.
 func with(t testing.TB, name string, params ...string) Candidate {
 	if len(params) == 0 {
-		return Candidate{Name: name, Book: shippedBook(), HalfLives: model.DefaultSettings()}
+		return Candidate{Name: name, Book: shippedBook()}
 	}
 	set := map[string]string{}
 	for i := 0; i < len(params); i += 2 {
@@ -108,7 +108,7 @@ func with(t testing.TB, name string, params ...string) Candidate {
 	}
 	book, err := policy.Load(policy.Options{Cache: &compiledSets, Params: set})
 	require.NoError(t, err)
-	return Candidate{Name: name, Book: book, HalfLives: model.DefaultSettings()}
+	return Candidate{Name: name, Book: book}
 }
 
 // run replays the world with candidates, and refuses faults and notes.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -27,9 +26,8 @@ type Manifests struct {
 	Set     *manifests.Set
 	// Usage is what a recommender sees, whose recommendations then replace those in the status of VPAs; nil = it starts with the
 	// VerticalPodAutoscalerCheckpoints.
-	Usage    *usagefile.Usage
-	Remember model.Settings // for how long usage counts
-	Now      time.Time
+	Usage *usagefile.Usage
+	Now   time.Time
 }
 
 // Offline reports on a subject in manifests, or on their only VPA if the subject has no name. There
@@ -69,9 +67,9 @@ func Offline(ctx context.Context, m Manifests, s Subject) (*Report, error) {
 func (m *Manifests) recommender() (recommends func(context.Context, *vpav1.VerticalPodAutoscaler) (*answers.Recommender, error), written func(namespace, name string) map[string]time.Time, wrong error) {
 	var r *simulate.Recommender
 	if m.Usage != nil {
-		r, wrong = m.Cluster.Feed(m.Usage, m.Remember)
+		r, wrong = m.Cluster.Feed(m.Usage)
 	} else {
-		r, wrong = m.Cluster.Restored(m.Remember)
+		r, wrong = m.Cluster.Restored()
 	}
 	return func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (*answers.Recommender, error) {
 		w := r.Workload(v.Namespace, v.Name)
@@ -90,14 +88,14 @@ const sampled = time.Minute
 // Simulate computes from the objects of the VPA's namespace what the recommender and the updater
 // would say, by rules that need not be those of the processes. remember says for how long usage
 // counts.
-func Simulate(ctx context.Context, c client.Client, book *compile.Rulebook, remember model.Settings, v *vpav1.VerticalPodAutoscaler, now time.Time) (Simulated, error) {
+func Simulate(ctx context.Context, c client.Client, book *compile.Rulebook, v *vpav1.VerticalPodAutoscaler, now time.Time) (Simulated, error) {
 	reader := manifests.Reader{Client: c, Namespace: v.Namespace}
 	set, notes, unread := reader.Read(ctx, append(manifests.PodKinds, manifests.VPAKind, manifests.PDBKind, manifests.CheckpointKind)...)
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
 	plan, unplanned := cluster.Plan(true)
 	all, _ := cluster.VPAs() // the plan has reported what cannot be read
 	out := Simulated{Updater: updaterOf(v, all, plan), Notes: notes}
-	m := Manifests{Cluster: cluster, Set: set, Remember: remember, Now: now}
+	m := Manifests{Cluster: cluster, Set: set, Now: now}
 	recommends, _, unrestored := m.recommender()
 	answer, unexplained := recommends(ctx, v)
 	out.Recommender = answer

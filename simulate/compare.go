@@ -12,7 +12,6 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -38,7 +37,7 @@ type comparison struct {
 // are laid except those of which it has its own. Recommendations that other rules would change are
 // computed by both from the cluster's checkpoints; see Restored. The error lists what cannot be
 // used.
-func (c *Cluster) Compare(ctx context.Context, candidate *compile.Rulebook, remember model.Settings, watch Watch) (*Impact, error) {
+func (c *Cluster) Compare(ctx context.Context, candidate *compile.Rulebook, watch Watch) (*Impact, error) {
 	after, unusable := c.laidUnder(candidate)
 	w, unread := c.world()
 	x := &comparison{world: w, watch: watch, alike: map[[2]*engine.Plan]alike{}}
@@ -50,7 +49,7 @@ func (c *Cluster) Compare(ctx context.Context, candidate *compile.Rulebook, reme
 	x.assign()
 	x.sides = [2]*side{x.side(c.book), x.side(after)}
 	x.findDifferences()
-	unrestored := x.recommend(ctx, remember)
+	unrestored := x.recommend(ctx)
 	x.judge()
 	x.update(ctx)
 	return x.assemble(ctx), faults.Join(unusable, unread, unreadPods, unrestored, ctx.Err())
@@ -128,7 +127,7 @@ func are(n int, noun string) string {
 }
 
 // recommend computes recommendations by both sets of rules, where these differ.
-func (x *comparison) recommend(ctx context.Context, remember model.Settings) error {
+func (x *comparison) recommend(ctx context.Context) error {
 	checkpoints, unread := x.set.Checkpoints()
 	differing := *x.world
 	differing.vpas = nil
@@ -141,7 +140,7 @@ func (x *comparison) recommend(ctx context.Context, remember model.Settings) err
 	pods := slices.DeleteFunc(slices.Clone(x.pods), func(pod *corev1.Pod) bool {
 		return !slices.ContainsFunc(x.selecting[pod], func(i int) bool { return x.differ[i] })
 	})
-	restored, unrestored := differing.restored(remember, pods, checkpoints)
+	restored, unrestored := differing.restored(pods, checkpoints)
 	for n, side := range x.sides {
 		restored.State.UseRules(side.book)
 		for k, i := range positions {

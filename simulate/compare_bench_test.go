@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
@@ -89,7 +88,7 @@ func BenchmarkCompare(b *testing.B) {
 				require.NoError(b, err)
 				c, err := Load(set, book, At(noon))
 				require.NoError(b, err)
-				got, err := c.Compare(b.Context(), candidate, model.DefaultSettings(), nil)
+				got, err := c.Compare(b.Context(), candidate, nil)
 				require.NoError(b, err)
 				require.Equal(b, 20_000, got.Totals.Pods)
 			}

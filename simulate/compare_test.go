@@ -16,7 +16,6 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
@@ -115,7 +114,7 @@ func TestWhatACandidateChangesIsCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := clusterOf(t, tt.cluster, shipped(t))
-			got, err := c.Compare(t.Context(), under(t, tt.candidate), model.DefaultSettings(), nil)
+			got, err := c.Compare(t.Context(), under(t, tt.candidate), nil)
 			require.NoError(t, err)
 			totals := &got.Totals
 			require.Equal(t, []int{tt.vpas, 1, tt.pods, 2}, []int{totals.VPAs, totals.OfVPAs, totals.Pods, totals.OfPods})
@@ -145,7 +144,7 @@ func TestPinnedVPAsAndThoseThatShareAPod(t *testing.T) {
 	lean, err := os.ReadFile("../examples/pipeline/lean.yaml")
 	require.NoError(t, err)
 	c := clusterOf(t, pinned, shipped(t))
-	got, err := c.Compare(t.Context(), under(t, string(lean)+"\n---\n"+other), model.DefaultSettings(), nil)
+	got, err := c.Compare(t.Context(), under(t, string(lean)+"\n---\n"+other), nil)
 	require.NoError(t, err)
 	require.Empty(t, got.Items)
 	require.Equal(t, []string{"1 VerticalPodAutoscaler is pinned with annotation " + policy.AnnotationPipeline + ", and the candidate does not change that pipeline for them: web/shop"}, c.Notes())
@@ -154,7 +153,7 @@ func TestPinnedVPAsAndThoseThatShareAPod(t *testing.T) {
 	second := strings.Replace(strings.Replace(recommended, "name: shop}", "name: second}", 1), "cpu: 500m", "cpu: 700m", 1)
 	never := "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: never}\nspec: {change: [{replace: admission-mode/mode-off, decision: {name: mode-off, when: 'true', do: Ignore, class: Settled, reason: not now}}]}\n"
 	c = clusterOf(t, recommended+"---\n"+second+shop[strings.Index(shop, "---"):], shipped(t))
-	got, err = c.Compare(t.Context(), under(t, never), model.DefaultSettings(), nil)
+	got, err = c.Compare(t.Context(), under(t, never), nil)
 	require.NoError(t, err)
 	require.Equal(t, "-1.200", got.Totals.Requests.CPU.Cores(), "the first by name had them: 2 × (100m - 700m)")
 	require.Equal(t, 2, got.Totals.Pods)
@@ -190,7 +189,7 @@ func TestManyVPAsAreComparedAtOnce(t *testing.T) {
 		all.WriteString(strings.NewReplacer("shop", fmt.Sprint("shop-", i)).Replace(shop + shopHistory))
 	}
 	c := clusterOf(t, all.String(), shipped(t))
-	got, err := c.Compare(t.Context(), under(t, margin), model.DefaultSettings(), nil)
+	got, err := c.Compare(t.Context(), under(t, margin), nil)
 	require.NoError(t, err)
 	require.Equal(t, []int{300, 600}, []int{got.Totals.VPAs, got.Totals.Pods})
 	require.Equal(t, "+518.400", got.Totals.Requests.CPU.Cores(), "600 × 864m")

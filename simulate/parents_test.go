@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
@@ -95,7 +94,7 @@ func TestACustomOwnerOfATargetIsAParentIfItIsScalable(t *testing.T) {
 			require.Empty(t, admitted.Notes())
 
 			recommending := of()
-			recommended, err := recommending.Recommend(&usagefile.Usage{}, model.DefaultSettings(), false)
+			recommended, err := recommending.Recommend(&usagefile.Usage{}, false)
 			require.NoError(t, err)
 			refused := false
 			for _, c := range recommended.Items[0].Status.Conditions {

@@ -52,14 +52,14 @@ type fed struct {
 }
 
 // Recommend recommends from usage up to the cluster's time. explain adds traces.
-func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, explain bool) (*Recommendations, error) {
-	r, unusable := c.fed(usage, remember)
+func (c *Cluster) Recommend(usage *usagefile.Usage, explain bool) (*Recommendations, error) {
+	r, unusable := c.fed(usage)
 	return r.report(explain), unusable
 }
 
 // Feed gives a recommender usage up to the cluster's time. Its recommendations replace those in the status of all VPAs.
-func (c *Cluster) Feed(usage *usagefile.Usage, remember model.Settings) (*Recommender, error) {
-	r, unusable := c.fed(usage, remember)
+func (c *Cluster) Feed(usage *usagefile.Usage) (*Recommender, error) {
+	r, unusable := c.fed(usage)
 	made := r.report(false)
 	c.statuses = map[string]vpav1.VerticalPodAutoscalerStatus{}
 	for _, v := range made.Items {
@@ -69,7 +69,7 @@ func (c *Cluster) Feed(usage *usagefile.Usage, remember model.Settings) (*Recomm
 }
 
 // fed is a recommender that has seen usage up to the cluster's time.
-func (c *Cluster) fed(usage *usagefile.Usage, remember model.Settings) (*fed, error) {
+func (c *Cluster) fed(usage *usagefile.Usage) (*fed, error) {
 	now := c.clock.Now()
 	until := usage.Until(now)
 	var past time.Time
@@ -81,7 +81,7 @@ func (c *Cluster) fed(usage *usagefile.Usage, remember model.Settings) (*fed, er
 	log := logr.New(&noteSink{to: c})
 	shadows := &policy.Shadows{Component: "recommender", Recorder: noteEvents{to: c}, Clock: c.clock, Log: log}
 	r := &fed{Cluster: c, objects: map[types.UID]vpav1.VerticalPodAutoscaler{}}
-	r.State, r.now, r.workloads = recommender.NewState(remember, log, shadows), now, map[model.WorkloadID]*recommender.Workload{}
+	r.State, r.now, r.workloads = recommender.NewState(model.UnusedGrace, log, shadows), now, map[model.WorkloadID]*recommender.Workload{}
 	r.State.UseRules(c.book)
 	w, unusable := c.world()
 	pods, unread := w.place(seen(usage), past)

@@ -61,18 +61,18 @@ func LastCheckpoint(set *manifests.Set) (last time.Time) {
 // ask for celvpa's recommender by its usual name. It lacks what no checkpoint holds: the usage since the last
 // write and, if upstream wrote it, the memory windows that are open. A recommender that is started now knows as
 // much. remember says for how long usage counts. The error lists what cannot be used.
-func (c *Cluster) Restored(remember model.Settings) (*Recommender, error) {
+func (c *Cluster) Restored() (*Recommender, error) {
 	w, unusable := c.world()
 	pods, unreadPods := c.pods()
 	w.addOwners(pods)
 	checkpoints, unread := c.set.Checkpoints()
-	r, unrestored := w.restored(remember, pods, checkpoints)
+	r, unrestored := w.restored(pods, checkpoints)
 	return r, faults.Join(unusable, unreadPods, unread, unrestored)
 }
 
-func (c *world) restored(remember model.Settings, pods []*corev1.Pod, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (*Recommender, error) {
+func (c *world) restored(pods []*corev1.Pod, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (*Recommender, error) {
 	now := c.clock.Now()
-	state := recommender.NewState(remember, logr.New(&noteSink{to: c.Cluster}), nil)
+	state := recommender.NewState(model.UnusedGrace, logr.New(&noteSink{to: c.Cluster}), nil)
 	state.UseRules(c.book)
 	all := map[model.WorkloadID]*recommender.Workload{}
 	for _, v := range c.vpas {

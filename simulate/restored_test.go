@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
@@ -100,7 +99,7 @@ func amounts(list corev1.ResourceList) string {
 
 func TestARecommendationIsRestoredFromCheckpoints(t *testing.T) {
 	c := clusterOf(t, shop+shopHistory, shipped(t))
-	r, err := c.Restored(model.DefaultSettings())
+	r, err := c.Restored()
 	require.NoError(t, err)
 	require.Empty(t, c.Notes())
 
@@ -125,7 +124,7 @@ func TestARecommendationIsRestoredFromCheckpoints(t *testing.T) {
 
 func TestOtherRulesRecommendOtherwiseFromTheSameHistory(t *testing.T) {
 	c := clusterOf(t, shop+shopHistory, shipped(t))
-	r, err := c.Restored(model.DefaultSettings())
+	r, err := c.Restored()
 	require.NoError(t, err)
 	doubled, err := policy.Load(policy.Options{Cache: compiled, Params: map[string]string{"estimate.marginFraction": "1"}})
 	require.NoError(t, err)
@@ -151,7 +150,7 @@ func TestWithoutAUsableCheckpointNothingIsRestored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := clusterOf(t, strings.Replace(shop+shopHistory, tt.replace, tt.with, 1), shipped(t))
-			r, err := c.Restored(model.DefaultSettings())
+			r, err := c.Restored()
 			if tt.err == "" {
 				require.NoError(t, err)
 			} else {

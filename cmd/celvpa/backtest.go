@@ -157,7 +157,7 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	}
 	set, unreadObjects := o.objects(cmd)
 	overlays, unusable := set.RuleOverlays()
-	candidates, rejected := rules.candidates(overlays, o.rules.halfLives)
+	candidates, rejected := rules.candidates(overlays)
 	cluster, unloaded := simulate.Load(set, rules.named[0].book, simulate.At(time.Time{}))
 	report, notes, failed := backtest.Run(cmd.Context(), cluster, store, candidates, o.settings(display))
 	display.end()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/celvpa/celvpa/backtest"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
@@ -203,15 +202,15 @@ func suggestParams(unknown string, params []document.ParamRef) string {
 
 // candidates lays the RuleOverlays of the manifests over all rules but upstream's, which come first.
 // The error lists those that cannot be used.
-func (t *tried) candidates(overlays []rulesv1alpha1.RuleOverlay, halfLives model.Settings) ([]backtest.Candidate, error) {
-	out := []backtest.Candidate{{Name: backtest.Upstream, Book: t.upstream, HalfLives: model.DefaultSettings(), Unpinned: true}}
+func (t *tried) candidates(overlays []rulesv1alpha1.RuleOverlay) ([]backtest.Candidate, error) {
+	out := []backtest.Candidate{{Name: backtest.Upstream, Book: t.upstream, Unpinned: true}}
 	var errs []error
 	add := func(of namedRules, name string, overlays []rulesv1alpha1.RuleOverlay, enforces []string) {
 		book, unusable := policy.WithOverlays(of.book, overlays)
 		if len(errs) == 0 {
 			errs = append(errs, unusable)
 		}
-		out = append(out, backtest.Candidate{Name: name, Book: book, HalfLives: halfLives, Params: of.params, Enforces: enforces})
+		out = append(out, backtest.Candidate{Name: name, Book: book, Params: of.params, Enforces: enforces})
 	}
 	for _, policy := range t.named {
 		if policy.book == nil {

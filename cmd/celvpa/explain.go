@@ -140,7 +140,7 @@ func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subje
 		return nil, err
 	}
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
-	m := explain.Manifests{Cluster: cluster, Set: set, Remember: o.rules.halfLives, Now: now}
+	m := explain.Manifests{Cluster: cluster, Set: set, Now: now}
 	if len(o.usage) > 0 {
 		m.Usage = usage
 	}
@@ -178,7 +178,7 @@ func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject
 	options.Rules, options.Unknown = explain.RulesIn(ctx, c, book)
 	if fill {
 		options.Simulate = func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (explain.Simulated, error) {
-			return explain.Simulate(ctx, c, book, o.rules.halfLives, v, now)
+			return explain.Simulate(ctx, c, book, v, now)
 		}
 	}
 	return explain.Explain(ctx, options, subject)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -102,13 +101,13 @@ type ruleFiles struct {
 
 // offlineCommands do with manifests what components do in a cluster.
 var offlineCommands = []offlineCommand{
-	{name: "recommend", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: recommenderPart.points, remembers: true},
+	{name: "recommend", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: recommenderPart.points},
 	{name: "admit", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
 	{name: "plan", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: updaterPart.points, without: []string{admissionDown, replacementTimeout}},
 	{name: "validate", kinds: []schema.GroupVersionKind{manifests.VPAKind, manifests.HPAKind}, optional: manifests.WorkloadKinds, points: []string{facts.VPAValidate, facts.VPADefault, facts.ContainerPolicy}},
 	{name: "list", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: updaterPart.points, without: []string{admissionDown, replacementTimeout}},
-	{name: "explain", points: slices.Concat(recommenderPart.points, updaterPart.points), remembers: true, without: []string{admissionDown, replacementTimeout}},
-	{name: "backtest", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: slices.Concat(recommenderPart.points, updaterPart.points, admissionPart.points), remembers: true,
+	{name: "explain", points: slices.Concat(recommenderPart.points, updaterPart.points), without: []string{admissionDown, replacementTimeout}},
+	{name: "backtest", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: slices.Concat(recommenderPart.points, updaterPart.points, admissionPart.points),
 		without: []string{admissionDown}},
 }
 
@@ -121,27 +120,17 @@ const (
 
 // offlineCommand is one of them.
 type offlineCommand struct {
-	name      string
-	kinds     []schema.GroupVersionKind // that it reads of a cluster
-	optional  []schema.GroupVersionKind // that it reads if it may
-	points    []string                  // at which it asks the rules on behalf of a component
-	remembers bool                      // it has the flags of the recommender's memory
-	without   []string                  // flags of params at its points that it does not have
-}
-
-// addHalfLives adds the flags that say for how long the recommender remembers usage.
-func (o *options) addHalfLives(f *pflag.FlagSet, s *model.Settings) {
-	usual := model.DefaultSettings()
-	s.UnusedGrace = usual.UnusedGrace // a flag of the recommender only
-	o.positive(f, &s.CPUHalfLife, "cpu-histogram-decay-half-life", usual.CPUHalfLife, "time after which a CPU sample has lost half its weight")
-	o.positive(f, &s.MemoryHalfLife, "memory-histogram-decay-half-life", usual.MemoryHalfLife, "time after which a memory peak has lost half its weight")
+	name     string
+	kinds    []schema.GroupVersionKind // that it reads of a cluster
+	optional []schema.GroupVersionKind // that it reads if it may
+	points   []string                  // at which it asks the rules on behalf of a component
+	without  []string                  // flags of params at its points that it does not have
 }
 
 // policyFlags are the flags of policy of an offline command: which rules there are, the feature gates, and those of a component's
 // flags that set what the command's rules and its recommender go by.
 type policyFlags struct {
 	ruleOptions
-	halfLives model.Settings
 
 	of     offlineCommand
 	checks options // of durations
@@ -162,10 +151,6 @@ func (o *policyFlags) add(cmd *cobra.Command) {
 	})
 	// All commands note the fields that gates turn off, and apply defaults.
 	o.points = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.of.points, []string{facts.VPAValidate, facts.VPADefault}))))
-	o.halfLives = model.DefaultSettings()
-	if o.of.remembers {
-		o.checks.addHalfLives(o.pflags, &o.halfLives)
-	}
 	cmd.SetFlagErrorFunc(explainUnknown)
 }
 

@@ -81,7 +81,7 @@ func (o *recommendOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	cluster, unloaded := o.load(cmd, book, now)
-	result, unusable := cluster.Recommend(usage, o.rules.halfLives, o.explain)
+	result, unusable := cluster.Recommend(usage, o.explain)
 	o.printNotes(cmd, append(notes, cluster.Notes()...))
 	if err := o.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printRecommendations(p, result, wide) })); err != nil {
 		return err

@@ -33,10 +33,10 @@ const ignoredMinCheckpoints = 10
 
 // recommenderOptions are the flags of the recommender that are no params of rules.
 type recommenderOptions struct {
-	name      string
-	interval  time.Duration
-	remembers model.Settings
-	grace     time.Duration
+	name        string
+	interval    time.Duration
+	unusedGrace time.Duration
+	grace       time.Duration
 
 	storage            string
 	prometheus         history.Config
@@ -57,8 +57,7 @@ func (o *options) addRecommender(f *pflag.FlagSet) {
 	r := &o.recommender
 	f.StringVar(&r.name, "recommender-name", recommender.DefaultName, "serve VPAs that name this recommender; default also serves VPAs that name none")
 	o.positive(f, &r.interval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
-	o.addHalfLives(f, &r.remembers)
-	f.DurationVar(&r.remembers.UnusedGrace, "unused-history-grace", model.DefaultSettings().UnusedGrace, "how long to keep usage of deleted pods that no VPA selects; upstream keeps it for 192h (celvpa's own)")
+	f.DurationVar(&r.unusedGrace, "unused-history-grace", model.UnusedGrace, "how long to keep usage of deleted pods that no VPA selects; upstream keeps it for 192h (celvpa's own)")
 	f.DurationVar(&r.grace, "target-grace-period", 30*time.Minute, "how long to use the last known pods while a VPA's target cannot be read or does not exist any more (celvpa's own)")
 	f.StringVar(&r.storage, "storage", "", "source of history at start-up: checkpoint or prometheus; empty = checkpoint")
 	o.positive(f, &r.checkpointTimeout, "checkpoints-timeout", time.Minute, "maximum time for writing checkpoints in one cycle")
@@ -86,8 +85,8 @@ func (r *recommenderOptions) check(log logr.Logger) error {
 	if r.workers < 1 {
 		return fmt.Errorf("--update-worker-count is %d; it must be at least 1", r.workers)
 	}
-	if r.remembers.UnusedGrace < 0 {
-		return fmt.Errorf("--unused-history-grace is %s; it must not be less than 0", r.remembers.UnusedGrace)
+	if r.unusedGrace < 0 {
+		return fmt.Errorf("--unused-history-grace is %s; it must not be less than 0", r.unusedGrace)
 	}
 	if r.grace < 0 {
 		return fmt.Errorf("--target-grace-period is %s; it must not be less than 0", r.grace)
@@ -143,7 +142,7 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 		Interval:    flags.interval,
 		Workers:     flags.workers,
 		Namespaces:  namespaces,
-		Settings:    flags.remembers,
+		UnusedGrace: flags.unusedGrace,
 		MemorySaver: flags.memorySaver,
 
 		BoundsTolerance: flags.tolerance,

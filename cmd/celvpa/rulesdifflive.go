@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/source"
@@ -38,11 +37,10 @@ runs on no set of rules, or the rules could not be used. Readable input is answe
 
 // liveDiff compares rules by what they do in a cluster.
 type liveDiff struct {
-	offline   // without its flags of rules
-	on        bool
-	top       int
-	halfLives model.Settings
-	checks    options // of durations
+	offline // without its flags of rules
+	on      bool
+	top     int
+	checks  options // of durations
 }
 
 func (d *liveDiff) add(cmd *cobra.Command) {
@@ -51,7 +49,6 @@ func (d *liveDiff) add(cmd *cobra.Command) {
 	f.IntVar(&d.top, "top", 0, "with --live, how many VPAs to print; 0 = all")
 	f.StringArrayVarP(&d.files, "filename", "f", nil, "with --live, file or folder with the objects of a cluster to read instead, or - for standard input; can be repeated")
 	f.StringVar(&d.now, "now", "", "with --live, the time to compare at, in RFC 3339 or seconds since 1970; empty = that of the newest checkpoint of -f, or now without any")
-	d.checks.addHalfLives(f, &d.halfLives)
 	d.live.add(cmd, append([]schema.GroupVersionKind{manifests.VPAKind, manifests.CheckpointKind}, manifests.PodKinds...))
 }
 
@@ -99,7 +96,7 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 		return err
 	}
 	cluster, unloaded := simulate.Load(set, inForce.book, simulate.At(now))
-	result, unusable := cluster.Compare(cmd.Context(), after, d.halfLives, d.display.count)
+	result, unusable := cluster.Compare(cmd.Context(), after, d.display.count)
 	if len(tried) > 0 {
 		notes = append(notes, "the candidate counts as enforced, whatever its mode: "+strings.Join(tried, ", "))
 	}

@@ -14,7 +14,7 @@ import (
 // Remembered is the checkpoint of a container with n samples, the last one an hour old.
 func Remembered(samples int, every time.Duration, milli, bytes func(i int) int64) vpav1.VerticalPodAutoscalerCheckpointStatus {
 	now := time.Now().Add(-time.Hour).Truncate(time.Second)
-	c := model.NewCluster(model.DefaultSettings())
+	c := model.NewCluster(model.UnusedGrace)
 	id := model.PodID{Name: "p"}
 	w := c.SetWorkload(model.WorkloadID{Name: "w"}, facts.Order{}, "w", labels.Everything())
 	c.SetPod(id, model.PodSpec{Containers: []string{"app"}}, now)
@@ -24,7 +24,7 @@ func Remembered(samples int, every time.Duration, milli, bytes func(i int) int64
 		c.AddSample(model.Sample{Pod: id, Container: "app", Resource: model.Memory, Amount: bytes(i), At: at}, now)
 	}
 	c.KeepPods(nil) // its last window is over with the pod
-	status, _, _ := w.Checkpoint(c.Settings(), "app", now)
+	status, _, _ := w.Checkpoint("app", now)
 	status.Resume = nil // as upstream writes it
 	return status
 }

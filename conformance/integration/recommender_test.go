@@ -175,10 +175,10 @@ func readCheckpoint(t *testing.T, ns, name string) vpav1.VerticalPodAutoscalerCh
 // usageIn is what the model reads from a checkpoint.
 func usageIn(t *testing.T, status vpav1.VerticalPodAutoscalerCheckpointStatus) model.Usage {
 	t.Helper()
-	c := model.NewCluster(model.DefaultSettings())
+	c := model.NewCluster(model.UnusedGrace)
 	w := c.SetWorkload(model.WorkloadID{Name: "w"}, facts.Order{}, "w", labels.Everything())
-	require.NoError(t, w.Restore(c.Settings(), "app", &status, time.Now()))
-	return w.View(c.Settings()).Containers[0]
+	require.NoError(t, w.Restore(c.Window(), "app", &status, time.Now()))
+	return w.View().Containers[0]
 }
 
 // margin adds 15% to a percentile in whole units, as the rules do.

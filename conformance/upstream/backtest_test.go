@@ -131,7 +131,7 @@ func backtestSeries(t *testing.T, begin time.Time, samples []happens) map[time.T
 	require.NoError(t, err)
 	out := map[time.Time]string{}
 	_, notes, err := backtest.Run(context.Background(), cluster, store,
-		[]backtest.Candidate{{Name: backtest.Upstream, Book: book, HalfLives: model.DefaultSettings()}},
+		[]backtest.Candidate{{Name: backtest.Upstream, Book: book}},
 		backtest.Options{Interval: backtest.UpstreamInterval, Recommended: func(_ string, at time.Time, v *celvpav1.VerticalPodAutoscaler) {
 			var list []recommended
 			for _, c := range v.Status.Recommendation.ContainerRecommendations {

@@ -77,14 +77,6 @@ func bookFor(s story) *compile.Rulebook {
 	return b
 }
 
-func settingsOf(s story) model.Settings {
-	d := model.DefaultSettings()
-	return model.Settings{
-		CPUHalfLife:    s.Flags.duration("cpu-histogram-decay-half-life", d.CPUHalfLife),
-		MemoryHalfLife: s.Flags.duration("memory-histogram-decay-half-life", d.MemoryHalfLife),
-	}
-}
-
 // converted converts an object of one side to the type of the other.
 func converted[To any](from any) *To {
 	out := new(To)
@@ -100,23 +92,22 @@ func policyOf(v *upstreamv1.VerticalPodAutoscaler, container string) *upstreamv1
 
 // byCelvpa is celvpa's model with its rules.
 type byCelvpa struct {
-	story    story
-	begin    time.Time
-	settings model.Settings
-	plan     *engine.Plan
-	cluster  *model.Cluster
-	objects  map[model.WorkloadID]*vpav1.VerticalPodAutoscaler
+	story   story
+	begin   time.Time
+	plan    *engine.Plan
+	cluster *model.Cluster
+	objects map[model.WorkloadID]*vpav1.VerticalPodAutoscaler
 	remembered
 }
 
 func newByCelvpa(s story, begin time.Time) *byCelvpa {
-	c := &byCelvpa{story: s, begin: begin, settings: settingsOf(s), plan: bookFor(s).Default()}
+	c := &byCelvpa{story: s, begin: begin, plan: bookFor(s).Default()}
 	c.forget()
 	return c
 }
 
 func (c *byCelvpa) forget() {
-	c.cluster = model.NewCluster(c.settings)
+	c.cluster = model.NewCluster(model.UnusedGrace)
 	w, failed := facts.WindowFor(c.plan, "", facts.Policy(nil), nil)
 	if len(failed) > 0 {
 		panic(failed[0])
@@ -226,7 +217,7 @@ func (c *byCelvpa) collect() {
 func (c *byCelvpa) look() map[string]*known {
 	out := map[string]*known{}
 	for id, v := range c.objects {
-		view := c.cluster.Workload(id).View(c.settings)
+		view := c.cluster.Workload(id).View()
 		k := &known{Pods: view.Pods, Containers: map[string]*usage{}}
 		for _, c := range view.Containers {
 			x := &usage{First: c.FirstSample, Last: c.LastSample, Samples: c.Samples}
@@ -258,7 +249,7 @@ func (c *byCelvpa) checkpoints() map[checkpointID][]byte {
 	for id := range c.objects {
 		w := c.cluster.Workload(id)
 		for _, container := range w.Containers() {
-			if status, _, ok := w.Checkpoint(c.settings, container, time.Now()); ok {
+			if status, _, ok := w.Checkpoint(container, time.Now()); ok {
 				out[checkpointID{id.Namespace, id.Name, container}] = mustJSON(status)
 			}
 		}
@@ -278,7 +269,7 @@ func (c *byCelvpa) restart(from map[checkpointID][]byte) {
 			if err := json.Unmarshal(text, status); err != nil {
 				panic(err)
 			}
-			if err := w.Restore(c.settings, id.Container, status, time.Now()); err != nil {
+			if err := w.Restore(c.cluster.Window(), id.Container, status, time.Now()); err != nil {
 				panic(err)
 			}
 			if !c.story.Raw { // upstream loses what is open at a restart

@@ -25,7 +25,7 @@ type byState struct {
 }
 
 func newByState(s story, begin time.Time) *byState {
-	b := &byState{begin: begin, state: recommender.NewState(settingsOf(s), logr.Discard(), nil), objects: map[string]*vpav1.VerticalPodAutoscaler{}}
+	b := &byState{begin: begin, state: recommender.NewState(model.UnusedGrace, logr.Discard(), nil), objects: map[string]*vpav1.VerticalPodAutoscaler{}}
 	b.state.UseRules(bookFor(s))
 	return b
 }

@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 )
 
 // mismatch is one difference between the recommenders.
@@ -264,7 +266,7 @@ func shown(list corev1.ResourceList) string { return string(mustJSON(list)) }
 // subtraction; reference times may differ if total weights match them.
 func compareCheckpoints(upstream *byUpstream, celvpa recommending, counts map[string]int, found func(kind, format string, args ...any)) {
 	x, y := upstream.checkpoints(), celvpa.checkpoints()
-	settings := settingsOf(upstream.story)
+	window, _ := facts.WindowFor(bookFor(upstream.story).Default(), "", facts.Policy(nil), nil)
 	for id, text := range x {
 		if y[id] == nil {
 			found(kindCheckpoint, "celvpa has none for %v", id)
@@ -274,7 +276,7 @@ func compareCheckpoints(upstream *byUpstream, celvpa recommending, counts map[st
 		counts["checkpoints"]++
 		same := a.Version == b.Version && a.FirstSampleStart.Equal(&b.FirstSampleStart) && a.LastSampleStart.Equal(&b.LastSampleStart) &&
 			a.TotalSamplesCount == b.TotalSamplesCount && a.LastUpdateTime.Equal(&b.LastUpdateTime) &&
-			alike(a.CPUHistogram, b.CPUHistogram, settings.CPUHalfLife) && alike(a.MemoryHistogram, b.MemoryHistogram, settings.MemoryHalfLife)
+			alike(a.CPUHistogram, b.CPUHistogram, window.CPUHalfLife) && alike(a.MemoryHistogram, b.MemoryHistogram, window.MemoryHalfLife)
 		cpu, memory := equal(a.CPUHistogram, b.CPUHistogram), equal(a.MemoryHistogram, b.MemoryHistogram)
 		if cpu && memory {
 			counts["checkpoints equal to the bit"]++

@@ -22,6 +22,10 @@ var (
 		lang.Field{Name: "zeroIsPeak", Type: lang.Bool, Doc: "a first sample of 0 bytes counts as the peak of its window, which discards the window's later samples"},
 		lang.Field{Name: "clockSkew", Type: lang.IntOf(Duration), Doc: "how far ahead of the recommender's clock a sample may be; later samples of any resource are rejected"})
 
+	halfLifeSchema = lang.NewSchema("HalfLives",
+		lang.Field{Name: "cpu", Type: lang.IntOf(Duration), Doc: "of samples of CPU"},
+		lang.Field{Name: "memory", Type: lang.IntOf(Duration), Doc: "of peaks of memory"})
+
 	oomSchema = lang.Bind("OOM",
 		lang.IntFrom("memory", lang.IntOf(Memory), "the reported bytes used, or requested; 0 if neither is known", func(k OOM) int64 { return k.Reported }),
 		lang.IntFrom("peak", lang.IntOf(Memory), "the largest sample of the window; 0 without one", func(k OOM) int64 { return k.Peak }),
@@ -40,6 +44,7 @@ var (
 			containerVar,
 			policyVar,
 			{Name: "window", Type: lang.RecordOf(windowSchema), Writable: true, Doc: "24h, 8, true and 1h if rules set nothing, or an interval or count of 0 or less, or a negative clock skew"},
+			{Name: "halfLife", Type: lang.RecordOf(halfLifeSchema), Writable: true, Doc: "after which a sample has lost half its weight; 24h if rules set nothing, or 0 or less"},
 			{Name: "largest", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "the largest amount that a sample may have; a resource that is unset has no limit"},
 		},
 	}
@@ -63,6 +68,8 @@ type Window struct {
 	ClockSkew  time.Duration // how far in the future samples may be, for any resource; at least 0
 	MaxCPU     int64         // of a sample, in milli-cores; 0 = no limit
 	MaxMemory  int64         // of a sample, in bytes; 0 = no limit
+
+	CPUHalfLife, MemoryHalfLife time.Duration // after which a sample has lost half its weight; greater than 0
 }
 
 // Length is how long history without new samples is kept: all windows together.
@@ -76,14 +83,14 @@ func (w Window) Length() time.Duration {
 // DefaultWindow is what counts where rules set nothing that can be used, and until they are known.
 // It is upstream's (UPSTREAM.md §2.9, §8), except that upstream ignores clock skew.
 func DefaultWindow() Window {
-	return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true, ClockSkew: time.Hour}
+	return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true, ClockSkew: time.Hour, CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour}
 }
 
 // WindowFor runs usage.window for a container and its bound policy. Values that are unset or out of
 // range come from DefaultWindow. It also returns the rules that failed.
 func WindowFor(plan *engine.Plan, container string, policy *lang.Record, trace *engine.Trace) (Window, []*engine.RuleError) {
-	record, largest := windowSchema.New(), resourcesSchema.New()
-	f := usageWindow.NewFacts().Set("container", lang.Text(container)).Set("policy", policy).Set("window", record).Set("largest", largest)
+	record, largest, halfLife := windowSchema.New(), resourcesSchema.New(), halfLifeSchema.New()
+	f := usageWindow.NewFacts().Set("container", lang.Text(container)).Set("policy", policy).Set("window", record).Set("largest", largest).Set("halfLife", halfLife)
 	failed := plan.RunStages(UsageWindow, f, trace)
 	w := DefaultWindow()
 	if n, ok := record.Int("interval"); ok && n > 0 {
@@ -97,6 +104,12 @@ func WindowFor(plan *engine.Plan, container string, policy *lang.Record, trace *
 	}
 	if n, ok := record.Int("clockSkew"); ok && n >= 0 {
 		w.ClockSkew = time.Duration(n)
+	}
+	if n, ok := halfLife.Int("cpu"); ok && n > 0 {
+		w.CPUHalfLife = time.Duration(n)
+	}
+	if n, ok := halfLife.Int("memory"); ok && n > 0 {
+		w.MemoryHalfLife = time.Duration(n)
 	}
 	if n, ok := largest.Int("cpu"); ok {
 		w.MaxCPU = n

@@ -140,7 +140,7 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 		}
 		c.stored.revision = c.w.model.Revision(c.container)
 		var ok bool
-		if c.status, c.stored.until, ok = c.w.model.Checkpoint(r.cluster.Settings(), c.container, now); ok {
+		if c.status, c.stored.until, ok = c.w.model.Checkpoint(c.container, now); ok {
 			c.w.storePast(c.container, &c.status)
 			r.checkpointTurns.Served(c.w.VPA.Namespace)
 			work <- c

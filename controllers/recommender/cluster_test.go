@@ -90,7 +90,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 			defer c.mu.Unlock()
 			c.logged = append(c.logged, text)
 		}, funcr.Options{}),
-		Settings: model.DefaultSettings(),
+		UnusedGrace: model.UnusedGrace,
 	})
 	return c
 }

@@ -27,7 +27,7 @@ type crowd struct {
 }
 
 func newCrowd(b *testing.B, vpas int) *crowd {
-	c := &crowd{Recommender: New(Options{Settings: model.DefaultSettings(), Log: logr.Discard()})}
+	c := &crowd{Recommender: New(Options{UnusedGrace: model.UnusedGrace, Log: logr.Discard()})}
 	book, err := policy.Load(upstreamsStart) // without samples there would be nothing to do
 	if err != nil {
 		b.Fatal(err)

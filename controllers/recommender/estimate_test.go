@@ -30,7 +30,7 @@ var upstreamsStart = policy.Options{Params: map[string]string{"estimate.minSampl
 
 // watched is what is known of one pod of the given containers after one sample a minute.
 func watched(containers []string, minutes int, cpu, memory func(i int) int64) model.View {
-	cluster := model.NewCluster(model.DefaultSettings())
+	cluster := model.NewCluster(model.UnusedGrace)
 	w := cluster.SetWorkload(model.WorkloadID{Namespace: "ns", Name: "v"}, facts.Order{}, "", labels.Everything())
 	id := model.PodID{Namespace: "ns", Name: "p"}
 	cluster.SetPod(id, model.PodSpec{Labels: map[string]string{"app": "x"}, Containers: containers, Active: true}, start)
@@ -43,7 +43,7 @@ func watched(containers []string, minutes int, cpu, memory func(i int) int64) mo
 			cluster.AddSample(model.Sample{Pod: id, Container: c, Resource: model.Memory, Amount: memory(i), At: at}, at)
 		}
 	}
-	return w.View(cluster.Settings())
+	return w.View()
 }
 
 // aVPA is one with a policy.

@@ -100,7 +100,7 @@ func TestWhyATargetDoesNotComeDown(t *testing.T) {
 // recommended is the target of the only container.
 func recommended(w *world) corev1.ResourceList {
 	of := w.workloads[model.WorkloadID{Namespace: "ns", Name: "v"}]
-	return w.recommend(of, of.model.View(w.cluster.Settings()), false).Recommendations[0].Target
+	return w.recommend(of, of.model.View(), false).Recommendations[0].Target
 }
 
 func TestNothingFallsWithoutUsageThatGoesOn(t *testing.T) {

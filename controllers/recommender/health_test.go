@@ -29,7 +29,7 @@ func TestLoadingALongHistoryIsHealthy(t *testing.T) {
 	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	var during error
 	var r *Recommender
-	r = New(Options{Client: fake.NewClientBuilder().Build(), Clock: clk, Log: logr.Discard(), Interval: time.Minute, Settings: model.DefaultSettings(), History: loading(func() {
+	r = New(Options{Client: fake.NewClientBuilder().Build(), Clock: clk, Log: logr.Discard(), Interval: time.Minute, UnusedGrace: model.UnusedGrace, History: loading(func() {
 		clk.Step(time.Hour)
 		during = r.Healthy()
 	})})

@@ -163,7 +163,7 @@ func (s *State) Restore(c *vpav1.VerticalPodAutoscalerCheckpoint, now time.Time)
 	if w == nil {
 		return false, nil
 	}
-	if err := w.model.Restore(s.cluster.Settings(), c.Spec.ContainerName, &c.Status, now); err != nil {
+	if err := w.model.Restore(s.windowOf(w, c.Spec.ContainerName), c.Spec.ContainerName, &c.Status, now); err != nil {
 		return true, err
 	}
 	w.knows(c.Spec.ContainerName)

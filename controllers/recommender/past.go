@@ -28,7 +28,7 @@ type targetHour struct {
 
 // view is the usage of a workload, with the other facts that its rules read.
 func (s *State) view(w *Workload, now time.Time) model.View {
-	out := w.model.View(s.cluster.Settings())
+	out := w.model.View()
 	plan := w.Chosen.Plan
 	if plan == nil {
 		return out

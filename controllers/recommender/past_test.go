@@ -60,7 +60,7 @@ type daily struct {
 func newDaily(t *testing.T, v *vpav1.VerticalPodAutoscaler, rules string) *daily {
 	book, err := policy.Load(policy.Options{Path: rules})
 	require.NoError(t, err)
-	d := &daily{State: NewState(model.DefaultSettings(), logr.Discard(), nil), v: v}
+	d := &daily{State: NewState(model.UnusedGrace, logr.Discard(), nil), v: v}
 	d.UseRules(book)
 	d.w = d.SetVPA(d.v, target.Answer{Selector: labels.Everything()})
 	d.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: "web-1"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}
@@ -93,7 +93,7 @@ func TestATargetRisesByHalfADayAndARestartDoesNotForget(t *testing.T) {
 	require.EqualValues(t, before*3/2, risen)
 	now = now.Add(6 * time.Hour)
 
-	checkpoint, _, ok := d.w.model.Checkpoint(d.cluster.Settings(), "app", now)
+	checkpoint, _, ok := d.w.model.Checkpoint("app", now)
 	require.True(t, ok)
 	d.w.storePast("app", &checkpoint)
 	require.NotNil(t, checkpoint.Resume.Past)

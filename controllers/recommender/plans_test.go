@@ -70,7 +70,7 @@ func TestPoliciesThatChangeGiveWhatCELGives(t *testing.T) {
 	require.NoError(t, err)
 	books := []*compile.Rulebook{shippedRules(t), capped}
 	view := watched([]string{"a", "b", "c"}, 300, func(i int) int64 { return int64(i) * 7 }, always(1<<30))
-	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
+	s := NewState(model.UnusedGrace, logr.Discard(), nil)
 	for i := range cases(200) {
 		book := books[r.Intn(2)]
 		v := randomVPA(r)
@@ -92,7 +92,7 @@ func TestPoliciesThatChangeGiveWhatCELGives(t *testing.T) {
 // TestAPolicyIsReadOnceUntilItChanges: VPAs without one share theirs.
 func TestAPolicyIsReadOnceUntilItChanges(t *testing.T) {
 	rules, others := shippedRules(t), shippedRules(t)
-	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
+	s := NewState(model.UnusedGrace, logr.Discard(), nil)
 	version := 0
 	get := func(name, cpu string, by *compile.Rulebook) *effective {
 		v := aVPA()
@@ -115,7 +115,7 @@ func TestAPolicyIsReadOnceUntilItChanges(t *testing.T) {
 
 // TestAWorkloadWithoutPodsKeepsNoRulesOfBefore: the soak saw the recommender grow with each reload, by all that was compiled for it.
 func TestAWorkloadWithoutPodsKeepsNoRulesOfBefore(t *testing.T) {
-	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
+	s := NewState(model.UnusedGrace, logr.Discard(), nil)
 	s.UseRules(shippedRules(t))
 	v := aVPA(vpav1.ContainerResourcePolicy{ContainerName: "*", MaxAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}})
 	w := s.SetVPA(v, target.Answer{Selector: labels.Everything()})
@@ -129,7 +129,7 @@ func TestAWorkloadWithoutPodsKeepsNoRulesOfBefore(t *testing.T) {
 
 // TestTheHistoryOfADeletedVPAKeepsNoRules: the soak saw the recommender grow with each VPA that was deleted, by the rules of its time.
 func TestTheHistoryOfADeletedVPAKeepsNoRules(t *testing.T) {
-	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
+	s := NewState(model.UnusedGrace, logr.Discard(), nil)
 	s.UseRules(shippedRules(t))
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	before := func() weak.Pointer[engine.Plan] {
@@ -137,7 +137,7 @@ func TestTheHistoryOfADeletedVPAKeepsNoRules(t *testing.T) {
 		s.SetPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.VPA.Namespace, Name: "web-1"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}, true, now)
 		s.Govern()
 		s.Add([]model.Sample{{Pod: model.PodID{Namespace: w.VPA.Namespace, Name: "web-1"}, Container: "app", Resource: model.Memory, Amount: 1 << 20, At: now}}, now)
-		require.NotEmpty(t, Recommend(w.Chosen.Plan, w.VPA, w.model.View(s.cluster.Settings()), false).Recommendations)
+		require.NotEmpty(t, Recommend(w.Chosen.Plan, w.VPA, w.model.View(), false).Recommendations)
 		return weak.Make(w.Chosen.Plan)
 	}()
 	require.NotNil(t, before.Value())

@@ -55,8 +55,8 @@ type Options struct {
 	Interval    time.Duration
 	Workers     int // writes to the API at a time, at least 1
 	Namespaces  target.Namespaces
-	Settings    model.Settings
-	MemorySaver bool // keep no usage of pods without a VPA
+	UnusedGrace time.Duration // see model.NewCluster
+	MemorySaver bool          // keep no usage of pods without a VPA
 	// BoundsTolerance is by how much of itself each bound of a recommendation may be off before a
 	// status is written for bounds only; 0 = not at all.
 	BoundsTolerance resource.Quantity
@@ -82,7 +82,7 @@ type Recommender struct {
 
 // New returns a recommender without history.
 func New(o Options) *Recommender {
-	r := &Recommender{Options: o, State: NewState(o.Settings, o.Log, o.Shadows), busy: make(chan struct{}, 1)}
+	r := &Recommender{Options: o, State: NewState(o.UnusedGrace, o.Log, o.Shadows), busy: make(chan struct{}, 1)}
 	r.Loop = cycle.New("recommender", o.Interval, o.Clock, func(ctx context.Context) {
 		latency.Time("total", func() { r.RunOnce(ctx) })
 	})

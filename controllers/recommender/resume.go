@@ -15,13 +15,8 @@ import (
 // resume restores what the checkpoint of a container holds besides its histograms. What cannot be
 // used is logged, and the histograms count alone.
 func (s *State) resume(w *Workload, c *vpav1.VerticalPodAutoscalerCheckpoint, now time.Time) {
-	container, window := c.Spec.ContainerName, s.cluster.Window()
-	if w.Chosen.Plan != nil {
-		s.contained(w, "reading its memory windows", func() {
-			e := s.effective(w, container)
-			window, _ = facts.WindowFor(e.plan, container, e.record, nil) // Govern reports what fails
-		})
-	}
+	container := c.Spec.ContainerName
+	window := s.windowOf(w, container)
 	log := s.log(w).WithValues("checkpoint", c.Name)
 	if was := w.model.LimitReference(container, model.LatestWindow(window, now)); !was.IsZero() {
 		log.Info("status.memoryHistogram.referenceTimestamp of a checkpoint is later than any memory window; its memory counts as that of the latest one",
@@ -36,6 +31,18 @@ func (s *State) resume(w *Workload, c *vpav1.VerticalPodAutoscalerCheckpoint, no
 	if err := w.resumePast(container, &c.Status, now); err != nil {
 		log.Error(err, "field of a checkpoint ignored; what was recommended in the last day is not known", "container", container)
 	}
+}
+
+// windowOf is the window of a container.
+func (s *State) windowOf(w *Workload, container string) facts.Window {
+	window := s.cluster.Window()
+	if w.Chosen.Plan != nil {
+		s.contained(w, "reading its memory windows", func() {
+			e := s.effective(w, container)
+			window, _ = facts.WindowFor(e.plan, container, e.record, nil) // Govern reports what fails
+		})
+	}
+	return window
 }
 
 const resumeIgnored = "field of a checkpoint ignored; its histograms count, and open memory windows begin anew"

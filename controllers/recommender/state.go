@@ -87,8 +87,8 @@ type evaluation struct {
 }
 
 // NewState returns an empty state. Without shadows, audited overlays are not evaluated.
-func NewState(settings model.Settings, log logr.Logger, shadows *policy.Shadows) *State {
-	s := &State{logger: log, shadows: shadows, cluster: model.NewCluster(settings), workloads: map[model.WorkloadID]*Workload{}}
+func NewState(unusedGrace time.Duration, log logr.Logger, shadows *policy.Shadows) *State {
+	s := &State{logger: log, shadows: shadows, cluster: model.NewCluster(unusedGrace), workloads: map[model.WorkloadID]*Workload{}}
 	s.cluster.Observe = s.observeQuality
 	return s
 }
@@ -253,7 +253,7 @@ func (s *State) Govern() {
 				}
 				window, failed := facts.WindowFor(e.plan, container, e.record, nil)
 				s.failed(w, "window of "+container, "its memory is remembered as by default", failed)
-				a.Window, a.WindowFrom = window, e.number
+				a.Govern(window, e.number)
 			})
 		})
 	}

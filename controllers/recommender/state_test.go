@@ -52,7 +52,7 @@ func newWorld(t *testing.T, o policy.Options) *world {
 
 func newWorldOf(t *testing.T, book *compile.Rulebook) *world {
 	t.Helper()
-	w := &world{State: NewState(model.DefaultSettings(), logr.Discard(), nil), t: t, v: aVPA(),
+	w := &world{State: NewState(model.UnusedGrace, logr.Discard(), nil), t: t, v: aVPA(),
 		found: target.Answer{Selector: labels.SelectorFromSet(labels.Set{"app": "x"})}}
 	w.UseRules(book)
 	return w

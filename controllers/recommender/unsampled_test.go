@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -129,7 +130,7 @@ func TestHazard11ARestartTakesNothingBack(t *testing.T) {
 		if samples == 0 {
 			from.FirstSampleStart, from.LastSampleStart, from.CPUHistogram.BucketWeights = metav1.Time{}, metav1.Time{}, nil
 		}
-		require.NoError(t, seen.model.Restore(model.DefaultSettings(), "a", &from, time.Now()))
+		require.NoError(t, seen.model.Restore(facts.DefaultWindow(), "a", &from, time.Now()))
 		w.pod("p", "a")
 		return w
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -16,9 +15,7 @@ import (
 func TestACycleForgetsWhatNothingRefersTo(t *testing.T) {
 	objects := workload("web", "app")
 	c := newCluster(t, objects...)
-	settings := model.DefaultSettings()
-	settings.UnusedGrace = 0
-	c.State = NewState(settings, logr.Discard(), nil)
+	c.State = NewState(0, logr.Discard(), nil)
 	c.cycle("web app")
 	require.Equal(t, 1, c.State.cluster.Aggregates())
 	for _, o := range objects {

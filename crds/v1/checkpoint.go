@@ -81,6 +81,12 @@ type CheckpointResume struct {
 	// MemoryWeights are those of memoryHistogram.
 	// +optional
 	MemoryWeights []byte `json:"memoryWeights,omitempty"`
+	// CPUHalfLife is the time in which weights of cpuHistogram halve.
+	// +optional
+	CPUHalfLife metav1.Duration `json:"cpuHalfLife,omitempty"`
+	// MemoryHalfLife is the same for memoryHistogram.
+	// +optional
+	MemoryHalfLife metav1.Duration `json:"memoryHalfLife,omitempty"`
 	// MemorySamples counts memory samples above 0 bytes, OOM kills included.
 	// +optional
 	MemorySamples int `json:"memorySamples,omitempty"`

@@ -9,20 +9,9 @@ import (
 // cpuSampleWeight is the weight of every CPU sample (UPSTREAM.md §2.9).
 const cpuSampleWeight = 0.1
 
-// Settings configure how usage is kept. The zero value is not usable; see DefaultSettings.
-type Settings struct {
-	CPUHalfLife    time.Duration
-	MemoryHalfLife time.Duration
-	// UnusedGrace is how long Tidy keeps the usage of pods that are gone while no workload selects
-	// their labels; 0 = not at all.
-	UnusedGrace time.Duration
-}
-
-// DefaultSettings are upstream's half-lives of 24 hours, and ten minutes for what is not used, as
-// checkpoints that are not used have.
-func DefaultSettings() Settings {
-	return Settings{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour, UnusedGrace: 10 * time.Minute}
-}
+// UnusedGrace is how long, unless a flag says otherwise, Tidy keeps the usage of pods that are gone while no
+// workload selects their labels: as long as checkpoints that are not used.
+const UnusedGrace = 10 * time.Minute
 
 // Aggregate is the usage of all containers of one name in pods with the same labels, or of several
 // such.
@@ -39,17 +28,24 @@ type Aggregate struct {
 	MemorySamples int
 	LastMemory    time.Time
 
-	// Window applies to future samples. Code that knows the policies of VPAs may change it, and
-	// record the number of its source in WindowFrom, 0 = none. It is no pointer: a history outlives
-	// its VPA, and would keep the rules of those days in memory.
+	// Window applies to future samples. Govern changes it, and records the number of its source in
+	// WindowFrom, 0 = none. It is no pointer: a history outlives its VPA, and would keep the rules of
+	// those days in memory.
 	Window     facts.Window
 	WindowFrom uint64
 
 	created time.Time
 }
 
-func newAggregate(s Settings, created time.Time) *Aggregate {
-	return &Aggregate{CPU: NewCPUHistogram(s.CPUHalfLife), Memory: NewMemoryHistogram(s.MemoryHalfLife), Window: facts.DefaultWindow(), created: created}
+func newAggregate(w facts.Window, created time.Time) *Aggregate {
+	return &Aggregate{CPU: NewCPUHistogram(w.CPUHalfLife), Memory: NewMemoryHistogram(w.MemoryHalfLife), Window: w, created: created}
+}
+
+// Govern sets the window of future samples, from a source with a number. Half-lives hold from the newest sample on.
+func (a *Aggregate) Govern(w facts.Window, from uint64) {
+	a.Window, a.WindowFrom = w, from
+	a.CPU.setHalfLife(w.CPUHalfLife, a.last())
+	a.Memory.setHalfLife(w.MemoryHalfLife, a.last())
 }
 
 func (a *Aggregate) addCPU(milli int64, at time.Time) {
@@ -65,8 +61,8 @@ func (a *Aggregate) addCPU(milli int64, at time.Time) {
 
 // merge adds the history of another aggregate, which stays unchanged.
 func (a *Aggregate) merge(other *Aggregate) {
-	a.CPU.Merge(other.CPU)
-	a.Memory.Merge(other.Memory)
+	a.CPU.Merge(other.CPU.withHalfLife(a.CPU.halfLife, other.last()))
+	a.Memory.Merge(other.Memory.withHalfLife(a.Memory.halfLife, other.last()))
 	if !other.FirstSample.IsZero() && (a.FirstSample.IsZero() || other.FirstSample.Before(a.FirstSample)) {
 		a.FirstSample = other.FirstSample
 	}

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -52,11 +53,14 @@ func (a *Aggregate) checkpoint(now time.Time) vpav1.VerticalPodAutoscalerCheckpo
 
 // restore reads an aggregate back. A value that no valid checkpoint holds is an error that names
 // the field.
-func restore(s Settings, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now time.Time) (*Aggregate, error) {
+func restore(window facts.Window, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now time.Time) (*Aggregate, error) {
 	if from.Version != CheckpointVersion {
 		return nil, fmt.Errorf("status.version is %q; this celvpa reads %q", from.Version, CheckpointVersion)
 	}
-	a := newAggregate(s, now)
+	a := newAggregate(window, now)
+	if r := from.Resume; r != nil && r.WrittenAt.Equal(&from.LastUpdateTime) && r.CPUHalfLife.Duration > 0 && r.MemoryHalfLife.Duration > 0 {
+		a.CPU.halfLife, a.Memory.halfLife = r.CPUHalfLife.Duration, r.MemoryHalfLife.Duration // until Govern
+	}
 	a.FirstSample, a.LastSample, a.Samples = from.FirstSampleStart.Time, from.LastSampleStart.Time, from.TotalSamplesCount
 	switch {
 	case a.Samples < 0 || a.Samples > maxSamples:
@@ -66,10 +70,10 @@ func restore(s Settings, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now 
 	case a.LastSample.After(now.Add(maxCPUAhead)):
 		return nil, fmt.Errorf("status.lastSampleStart %s is %w", stamp(a.LastSample), ErrAhead)
 	}
-	if err := a.CPU.restore(&from.CPUHistogram, now.Add(maxCPUAhead+max(s.CPUHalfLife, maxHalfLife/2))); err != nil {
+	if err := a.CPU.restore(&from.CPUHistogram, now.Add(maxCPUAhead+max(a.CPU.halfLife, maxHalfLife/2))); err != nil {
 		return nil, fmt.Errorf("status.cpuHistogram.%w", err)
 	}
-	a.CPU.bringForward(now.Add(maxCPUAhead + s.CPUHalfLife)) // its half-life was longer
+	a.CPU.bringForward(now.Add(maxCPUAhead + a.CPU.halfLife)) // its half-life was longer
 	if err := a.Memory.restore(&from.MemoryHistogram, now.Add(maxMemoryAhead)); err != nil {
 		return nil, fmt.Errorf("status.memoryHistogram.%w", err)
 	}

@@ -15,13 +15,13 @@ import (
 
 // TestACheckpointIsUpstreams holds the golden checkpoint of UPSTREAM.md §2.17.
 func TestACheckpointIsUpstreams(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "c0")
 	c.AddSample(cpuAt(id, "c0", 100, 0), day)
 	c.AddSample(memoryAt(id, "c0", 200<<20, 0), day)
 	c.KeepPods(nil) // the current window is over with its pod
-	got, until, ok := w.Checkpoint(c.Settings(), "c0", day)
+	got, until, ok := w.Checkpoint("c0", day)
 	require.True(t, ok)
 	require.Zero(t, until)
 	require.NotNil(t, got.Resume)
@@ -34,28 +34,28 @@ func TestACheckpointIsUpstreams(t *testing.T) {
 
 	id = aPod(c, "p", "x", "c0")
 	c.AddSample(cpuAt(id, "c0", 100, time.Minute), day)
-	got, _, _ = w.Checkpoint(c.Settings(), "c0", day)
+	got, _, _ = w.Checkpoint("c0", day)
 	require.Equal(t, 0.20004814680772873, got.CPUHistogram.TotalWeight)
 }
 
 func TestTheWindowThatIsNotOverIsNotStored(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	p, q := aPod(c, "p", "x", "a"), aPod(c, "q", "x", "a")
 	c.AddSample(memoryAt(p, "a", 1e9, 0), day)
 	c.AddSample(memoryAt(q, "a", 2e9, -time.Hour), day)
-	got, until, _ := w.Checkpoint(c.Settings(), "a", day)
+	got, until, _ := w.Checkpoint("a", day)
 	require.Empty(t, got.MemoryHistogram.BucketWeights)
 	require.Zero(t, got.MemoryHistogram.TotalWeight)
 	require.Equal(t, day.Add(23*time.Hour), until, "when the first of them is over")
-	got, until, _ = w.Checkpoint(c.Settings(), "a", until)
+	got, until, _ = w.Checkpoint("a", until)
 	require.Len(t, got.MemoryHistogram.BucketWeights, 1)
 	require.Equal(t, day.Add(24*time.Hour), until)
-	require.Equal(t, above(2e9), w.View(c.Settings()).Containers[0].Memory.Percentile(1), "writing changed nothing")
+	require.Equal(t, above(2e9), w.View().Containers[0].Memory.Percentile(1), "writing changed nothing")
 }
 
 func TestHistoryComesBackFromACheckpoint(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	for i := range 3000 {
@@ -64,23 +64,23 @@ func TestHistoryComesBackFromACheckpoint(t *testing.T) {
 		c.AddSample(memoryAt(id, "a", int64(i)<<20, at), day.Add(at))
 	}
 	now := day.Add(3000 * time.Minute)
-	stored, _, _ := w.Checkpoint(c.Settings(), "a", now)
+	stored, _, _ := w.Checkpoint("a", now)
 	text, err := json.Marshal(stored)
 	require.NoError(t, err)
 	var read vpav1.VerticalPodAutoscalerCheckpointStatus
 	require.NoError(t, json.Unmarshal(text, &read))
 
-	again := NewCluster(DefaultSettings())
+	again := NewCluster(UnusedGrace)
 	back := aWorkload(again, "v", "x", 0)
-	require.NoError(t, back.Restore(again.Settings(), "a", &read, now))
-	want, got := w.View(c.Settings()).Containers[0], back.View(again.Settings()).Containers[0]
+	require.NoError(t, back.Restore(again.Window(), "a", &read, now))
+	want, got := w.View().Containers[0], back.View().Containers[0]
 	require.Equal(t, want.Samples, got.Samples)
 	require.True(t, want.FirstSample.Equal(got.FirstSample) && want.LastSample.Equal(got.LastSample))
 	for _, p := range []float64{0.5, 0.9, 0.95} {
 		require.Equal(t, want.CPU.Percentile(p), got.CPU.Percentile(p))
 	}
 	require.Zero(t, back.Revision("a"), "what was read need not be written")
-	once, _, _ := back.Checkpoint(again.Settings(), "a", now)
+	once, _, _ := back.Checkpoint("a", now)
 	require.Equal(t, stored.CPUHistogram.BucketWeights, once.CPUHistogram.BucketWeights, "and would be the same")
 	require.Equal(t, stored.MemoryHistogram.BucketWeights, once.MemoryHistogram.BucketWeights)
 }
@@ -137,13 +137,13 @@ func TestBrokenCheckpointsAreRefused(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
-			c := NewCluster(DefaultSettings())
+			c := NewCluster(UnusedGrace)
 			w := aWorkload(c, "v", "x", 0)
 			stored := good()
-			require.NoError(t, w.Restore(c.Settings(), "a", &stored, day.Add(time.Hour)))
+			require.NoError(t, w.Restore(c.Window(), "a", &stored, day.Add(time.Hour)))
 			tt.spoil(&stored)
-			require.ErrorContains(t, w.Restore(c.Settings(), "a", &stored, day.Add(time.Hour)), tt.want)
-			require.Equal(t, 3, w.View(c.Settings()).Containers[0].Samples, "what was there stays")
+			require.ErrorContains(t, w.Restore(c.Window(), "a", &stored, day.Add(time.Hour)), tt.want)
+			require.Equal(t, 3, w.View().Containers[0].Samples, "what was there stays")
 		})
 	}
 }
@@ -151,21 +151,22 @@ func TestBrokenCheckpointsAreRefused(t *testing.T) {
 // TestACheckpointOfALongerHalfLifeIsRead: its reference may be half of that in the future. All usage of the container was lost after
 // --cpu-histogram-decay-half-life was lowered.
 func TestACheckpointOfALongerHalfLifeIsRead(t *testing.T) {
-	long := DefaultSettings()
+	long := facts.DefaultWindow()
 	long.CPUHalfLife = 7 * 24 * time.Hour
 	now := day.Round(long.CPUHalfLife).Add(-80 * time.Hour)
-	before := NewCluster(long)
+	before := NewCluster(UnusedGrace)
+	before.SetWindow(long)
 	of := aWorkload(before, "v", "x", 0)
 	require.Equal(t, Accepted, before.AddSample(Sample{Pod: aPod(before, "p", "x", "a"), Container: "a", Resource: CPU, Amount: 500, At: now}, now))
 	from := stored(t, before, of, now)
 	require.Greater(t, from.CPUHistogram.ReferenceTimestamp.Sub(now), 79*time.Hour)
 
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
-	require.NoError(t, w.Restore(c.Settings(), "a", &from, now))
+	require.NoError(t, w.Restore(c.Window(), "a", &from, now))
 	_, err := w.Resume("a", &from, facts.DefaultWindow(), now)
 	require.NoError(t, err)
-	usage := w.View(c.Settings()).Containers[0]
+	usage := w.View().Containers[0]
 	require.Equal(t, 1, usage.Samples)
 	require.Equal(t, cpuBuckets.start(cpuBuckets.find(0.5)+1), usage.CPU.Percentile(0.9))
 	id := aPod(c, "p", "x", "a")
@@ -174,7 +175,7 @@ func TestACheckpointOfALongerHalfLifeIsRead(t *testing.T) {
 		at := now.Add(time.Duration(i+1) * time.Hour)
 		require.Equal(t, Accepted, c.AddSample(Sample{Pod: id, Container: "a", Resource: CPU, Amount: 100, At: at}, at))
 	}
-	require.Equal(t, cpuBuckets.start(cpuBuckets.find(0.1)+1), w.View(c.Settings()).Containers[0].CPU.Percentile(0.5), "new samples count")
+	require.Equal(t, cpuBuckets.start(cpuBuckets.find(0.1)+1), w.View().Containers[0].CPU.Percentile(0.5), "new samples count")
 }
 
 // What a checkpoint may say, and makes no sense, costs that container its history at most: what
@@ -191,9 +192,9 @@ func TestAbsurdCheckpointsDoNotSpoilWhatComesAfterThem(t *testing.T) {
 		"buckets beyond 32 bits together": {ReferenceTimestamp: metav1.NewTime(day), BucketWeights: buckets, TotalWeight: 1e-300},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := NewCluster(DefaultSettings())
+			c := NewCluster(UnusedGrace)
 			w := aWorkload(c, "v", "x", 0)
-			require.NoError(t, w.Restore(c.Settings(), "a", &vpav1.VerticalPodAutoscalerCheckpointStatus{Version: "v3", LastUpdateTime: metav1.NewTime(ahead),
+			require.NoError(t, w.Restore(c.Window(), "a", &vpav1.VerticalPodAutoscalerCheckpointStatus{Version: "v3", LastUpdateTime: metav1.NewTime(ahead),
 				FirstSampleStart: metav1.NewTime(old), LastSampleStart: metav1.NewTime(day), TotalSamplesCount: 1, CPUHistogram: histogram, MemoryHistogram: histogram}, day))
 			id := aPod(c, "p", "x", "a")
 			for i := range 100 {
@@ -201,7 +202,7 @@ func TestAbsurdCheckpointsDoNotSpoilWhatComesAfterThem(t *testing.T) {
 				require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 500, at), day.Add(at)))
 				c.AddSample(memoryAt(id, "a", 1<<30, at), day.Add(at))
 			}
-			view := w.View(c.Settings()).Containers[0]
+			view := w.View().Containers[0]
 			for _, h := range []*Histogram{view.CPU, view.Memory} {
 				p := h.Percentile(0.9)
 				require.False(t, math.IsNaN(p) || math.IsInf(p, 0) || p < 0, "%v", p)
@@ -209,14 +210,14 @@ func TestAbsurdCheckpointsDoNotSpoilWhatComesAfterThem(t *testing.T) {
 				require.False(t, h.IsEmpty())
 			}
 			require.Equal(t, cpuBuckets.start(cpuBuckets.find(0.5)+1), view.CPU.Percentile(0.9), "what was measured")
-			stored, _, ok := w.Checkpoint(c.Settings(), "a", day.Add(100*time.Minute))
+			stored, _, ok := w.Checkpoint("a", day.Add(100*time.Minute))
 			require.True(t, ok)
 			_, err := json.Marshal(stored)
 			require.NoError(t, err)
-			require.NoError(t, w.Restore(c.Settings(), "a", &stored, day.Add(100*time.Minute)), "what is written can be read")
+			require.NoError(t, w.Restore(c.Window(), "a", &stored, day.Add(100*time.Minute)), "what is written can be read")
 			c.CollectGarbage(day.Add(9 * 24 * time.Hour))
 			require.Zero(t, c.Aggregates())
-			require.Empty(t, w.View(c.Settings()).Containers, "and it expires")
+			require.Empty(t, w.View().Containers, "and it expires")
 		})
 	}
 }
@@ -224,16 +225,16 @@ func TestAbsurdCheckpointsDoNotSpoilWhatComesAfterThem(t *testing.T) {
 // TestAWindowOfYearsSurvivesARestart: the peak is stamped with the end of its window, which a VPA may set
 // to 11 years from now.
 func TestAWindowOfYearsSurvivesARestart(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	c.SetWindow(facts.Window{Interval: 100000 * time.Hour, Count: 8})
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	c.AddSample(memoryAt(id, "a", 1<<30, 0), day)
 	c.KeepPods(nil)
-	stored, _, ok := w.Checkpoint(c.Settings(), "a", day)
+	stored, _, ok := w.Checkpoint("a", day)
 	require.True(t, ok)
-	again := NewCluster(DefaultSettings())
+	again := NewCluster(UnusedGrace)
 	restarted := aWorkload(again, "v", "x", 0)
-	require.NoError(t, restarted.Restore(again.Settings(), "a", &stored, day))
+	require.NoError(t, restarted.Restore(again.Window(), "a", &stored, day))
 	require.Equal(t, memoryIn(c, w).Percentile(0.9), memoryIn(again, restarted).Percentile(0.9))
 }

@@ -16,13 +16,13 @@ import (
 
 // Cluster holds all workloads, their pods and their usage. It belongs to one goroutine.
 type Cluster struct {
-	settings   Settings
-	window     facts.Window // of pods that belong to no workload
-	pods       map[PodID]*pod
-	workloads  map[WorkloadID]*Workload
-	gone       gone
-	namespaces map[string]*namespace
-	newest     time.Time // of all samples that were accepted
+	unusedGrace time.Duration
+	window      facts.Window // of pods that belong to no workload
+	pods        map[PodID]*pod
+	workloads   map[WorkloadID]*Workload
+	gone        gone
+	namespaces  map[string]*namespace
+	newest      time.Time // of all samples that were accepted
 
 	excess Excess
 
@@ -36,9 +36,10 @@ type Cluster struct {
 	Observe func(w *Workload, s Sample, made bool)
 }
 
-// NewCluster returns an empty cluster.
-func NewCluster(s Settings) *Cluster {
-	return &Cluster{settings: s, window: facts.DefaultWindow(), pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, gone: gone{}, namespaces: map[string]*namespace{}}
+// NewCluster returns an empty model. unusedGrace is how long Tidy keeps the usage of pods that are gone while no
+// workload selects their labels; 0 = not at all.
+func NewCluster(unusedGrace time.Duration) *Cluster {
+	return &Cluster{unusedGrace: unusedGrace, window: facts.DefaultWindow(), pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, gone: gone{}, namespaces: map[string]*namespace{}}
 }
 
 // SetWindow sets the window of containers without a workload: a VPA may be added later.
@@ -51,7 +52,7 @@ func (c *Cluster) SetWindow(w facts.Window) {
 		for _, g := range n.groups {
 			for _, a := range g.aggregates {
 				if a.WindowFrom == 0 {
-					a.Window = w
+					a.Govern(w, 0)
 				}
 			}
 		}
@@ -60,9 +61,6 @@ func (c *Cluster) SetWindow(w facts.Window) {
 
 // Window is that of containers without a workload.
 func (c *Cluster) Window() facts.Window { return c.window }
-
-// Settings are those that the cluster was made with.
-func (c *Cluster) Settings() Settings { return c.settings }
 
 func (c *Cluster) namespace(name string) *namespace {
 	n := c.namespaces[name]

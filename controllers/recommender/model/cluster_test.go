@@ -41,7 +41,7 @@ func memoryAt(id PodID, container string, bytes int64, after time.Duration) Samp
 }
 
 func TestWhatBecomesOfSamples(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	id := aPod(c, "p", "x", "a")
 	other := PodID{"ns", "other"}
 	now := day.Add(time.Hour)
@@ -69,7 +69,7 @@ func TestWhatBecomesOfSamples(t *testing.T) {
 }
 
 func TestRulesSayHowFarAheadASampleMayBe(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := facts.DefaultWindow()
 	w.ClockSkew = 10 * time.Minute
 	c.SetWindow(w)
@@ -80,7 +80,7 @@ func TestRulesSayHowFarAheadASampleMayBe(t *testing.T) {
 }
 
 func TestRulesSayHowLargeASampleMayBe(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := facts.DefaultWindow()
 	w.MaxCPU, w.MaxMemory = 2000, 3<<30
 	c.SetWindow(w)
@@ -99,17 +99,17 @@ func TestRulesSayHowLargeASampleMayBe(t *testing.T) {
 }
 
 func TestAViewFollowsLabelsAndOutlivesPods(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	c.AddSample(cpuAt(id, "a", 100, 0), day)
-	view := w.View(c.Settings())
+	view := w.View()
 	require.Equal(t, 1, view.Pods)
 	require.Equal(t, 1, view.Containers[0].Samples)
 	require.True(t, view.Containers[0].Present)
 
 	aPod(c, "p", "y", "a")
-	view = w.View(c.Settings())
+	view = w.View()
 	require.Zero(t, view.Pods, "the pod moved on")
 	require.Equal(t, 1, view.Containers[0].Samples, "its usage did not")
 	require.False(t, view.Containers[0].Present)
@@ -122,18 +122,18 @@ func TestAViewFollowsLabelsAndOutlivesPods(t *testing.T) {
 	require.Equal(t, 1, c.Aggregates())
 	c.CollectGarbage(day.Add(8 * 24 * time.Hour))
 	require.Zero(t, c.Aggregates(), "usage expires after eight windows")
-	require.Empty(t, w.View(c.Settings()).Containers)
+	require.Empty(t, w.View().Containers)
 }
 
 // TestFinishedPodsKeepNoRemovedContainer: pods that a node evicted or a preemption ended stay as Failed long after a rollout.
 func TestFinishedPodsKeepNoRemovedContainer(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	set := func(pod, container string, active bool) {
 		c.SetPod(PodID{Namespace: "ns", Name: pod}, PodSpec{Labels: map[string]string{"app": "x"}, Containers: []string{container}, Active: active, CPURequest: container == "before"}, day)
 	}
 	present := func() (out []string) {
-		view := w.View(c.Settings())
+		view := w.View()
 		for _, u := range view.Containers {
 			_, has := w.Has(u.Container)
 			require.Equal(t, u.Present, has, u.Container)
@@ -156,29 +156,29 @@ func TestFinishedPodsKeepNoRemovedContainer(t *testing.T) {
 
 // TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad: UPSTREAM.md Appendix B 10.
 func TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad(t *testing.T) {
-	c := NewCluster(DefaultSettings())
-	source := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
+	source := NewCluster(UnusedGrace)
 	from := aWorkload(source, "v", "x", 0)
 	id := aPod(source, "p", "x", "a")
 	source.AddSample(cpuAt(id, "a", 100, 0), day)
-	stored, _, ok := from.Checkpoint(source.Settings(), "a", day)
+	stored, _, ok := from.Checkpoint("a", day)
 	require.True(t, ok)
 
 	w := aWorkload(c, "v", "x", 0)
-	require.NoError(t, w.Restore(c.Settings(), "a", &stored, day))
+	require.NoError(t, w.Restore(c.Window(), "a", &stored, day))
 	c.SetWorkload(w.ID, since(day), "Deployment/x", nil)
-	require.Len(t, aWorkload(c, "v", "x", 0).View(c.Settings()).Containers, 1, "the selector came back")
+	require.Len(t, aWorkload(c, "v", "x", 0).View().Containers, 1, "the selector came back")
 	c.SetWorkload(w.ID, since(day.Add(time.Hour)), "Deployment/x", selecting("x"))
-	require.Len(t, w.View(c.Settings()).Containers, 1, "the VPA was deleted and made again between two cycles")
-	require.Empty(t, aWorkload(c, "v", "y", 0).View(c.Settings()).Containers, "another target is another history")
+	require.Len(t, w.View().Containers, 1, "the VPA was deleted and made again between two cycles")
+	require.Empty(t, aWorkload(c, "v", "y", 0).View().Containers, "another target is another history")
 
 	all := c.SetWorkload(WorkloadID{"ns", "all"}, since(day), "Deployment/x", labels.Everything())
-	require.NoError(t, all.Restore(c.Settings(), "a", &stored, day))
-	require.Empty(t, c.SetWorkload(all.ID, since(day), "Deployment/x", selecting("x")).View(c.Settings()).Containers, "so is another selector")
+	require.NoError(t, all.Restore(c.Window(), "a", &stored, day))
+	require.Empty(t, c.SetWorkload(all.ID, since(day), "Deployment/x", selecting("x")).View().Containers, "so is another selector")
 }
 
 func TestTheOldestWorkloadGoverns(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	id := aPod(c, "p", "x", "a")
 	young, old, twin := aWorkload(c, "young", "x", time.Hour), aWorkload(c, "old", "x", 2*time.Hour), aWorkload(c, "older-name", "x", 2*time.Hour)
 	governed := func(w *Workload) int {
@@ -198,7 +198,7 @@ func TestTheOldestWorkloadGoverns(t *testing.T) {
 }
 
 func TestAnOOMBecomesASampleByTheRules(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	c.AddSample(memoryAt(id, "a", 3000<<20, time.Minute), day)
@@ -212,7 +212,7 @@ func TestAnOOMBecomesASampleByTheRules(t *testing.T) {
 	}
 	require.Equal(t, Accepted, oom(2*time.Minute, true))
 	require.Equal(t, [2]int64{1000 << 20, 3000 << 20}, asked)
-	require.Equal(t, above(3600<<20), w.View(c.Settings()).Containers[0].Memory.Percentile(1))
+	require.Equal(t, above(3600<<20), w.View().Containers[0].Memory.Percentile(1))
 	require.Equal(t, Disabled, oom(3*time.Minute, false))
 	require.Equal(t, Old, oom(-24*time.Hour, true))
 	require.Equal(t, Unknown, c.AddOOM(OOM{Pod: id, Container: "b", At: day}, day, nil))
@@ -222,7 +222,7 @@ func TestAnOOMBecomesASampleByTheRules(t *testing.T) {
 
 // TestChangesAreNoticed: what is not noticed is neither recommended anew nor written.
 func TestChangesAreNoticed(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	require.True(t, w.TakeChanged())
@@ -249,7 +249,7 @@ func TestChangesAreNoticed(t *testing.T) {
 // TestManyWorkloadsOfOneGroup take a moment. With each link sorted anew it would be an hour.
 func TestManyWorkloadsOfOneGroup(t *testing.T) {
 	const n = 200_000
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	hang.Within(t, func() {
 		for i := range n {
 			c.SetWorkload(WorkloadID{"ns", fmt.Sprint("v", i)}, since(day), "x", selecting("x"))
@@ -262,7 +262,7 @@ func TestManyWorkloadsOfOneGroup(t *testing.T) {
 // TestWorkloadsAreFoundByTheirMostSelectiveLabel: VPAs are known before pods, and most have a
 // label in common.
 func TestWorkloadsAreFoundByTheirMostSelectiveLabel(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	for i := range 100 {
 		c.SetWorkload(WorkloadID{"ns", fmt.Sprint("v", i)}, since(day), "x", labels.SelectorFromSet(labels.Set{"component": "web", "instance": fmt.Sprint(i)}))
 	}
@@ -270,7 +270,7 @@ func TestWorkloadsAreFoundByTheirMostSelectiveLabel(t *testing.T) {
 }
 
 func TestTheWindowOfPodsOfNobody(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	hourly := facts.Window{Interval: time.Hour, Count: 2}
 	id := aPod(c, "p", "x", "a")
 	c.SetWindow(hourly)
@@ -284,7 +284,7 @@ func TestTheWindowOfPodsOfNobody(t *testing.T) {
 // TestLinksAreThoseOfTheLabels holds the indexes against trying every selector on every pod.
 func TestLinksAreThoseOfTheLabels(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	selectors := map[string]labels.Selector{}
 	pods := map[string]labels.Set{}
 	texts := []string{"a=1", "a=1,b=2", "a in (1,2)", "!c", "b", "a!=1", "c=1,a in (2)", "", "a in (2),b notin (1)", "b=1"}

@@ -13,7 +13,7 @@ var noon = time.Date(2026, 1, 1, 13, 0, 0, 0, time.UTC)
 
 // memoryOf is a container of which memory samples are fed by hand.
 func memoryOf(w facts.Window) (*container, func(bytes int64, after time.Duration, oom bool) Taken) {
-	c := &container{aggregate: newAggregate(DefaultSettings(), noon)}
+	c := &container{aggregate: newAggregate(facts.DefaultWindow(), noon)}
 	c.aggregate.Window = w
 	return c, func(bytes int64, after time.Duration, oom bool) Taken {
 		if taken := c.judgeSample(Sample{Resource: Memory, Amount: bytes, At: noon.Add(after)}); taken != Accepted && !oom {

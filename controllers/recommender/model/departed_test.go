@@ -37,7 +37,7 @@ func TestLabelsThatChangeAllTheTimeTakeNoMemoryForEver(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	now := churn(c, "x", minutes)
 	require.LessOrEqual(t, c.Aggregates(), maxDeparted+1)
@@ -45,10 +45,10 @@ func TestLabelsThatChangeAllTheTimeTakeNoMemoryForEver(t *testing.T) {
 	t.Logf("%d changes of labels: %d aggregates, %d KiB", minutes, c.Aggregates(), grown>>10)
 	require.Less(t, grown, int64(4<<20))
 
-	view := w.View(c.Settings()).Containers[0]
+	view := w.View().Containers[0]
 	require.Equal(t, minutes, view.Samples, "all of them count")
 	require.True(t, view.FirstSample.Equal(day) && view.LastSample.Equal(now))
-	quiet := NewCluster(DefaultSettings())
+	quiet := NewCluster(UnusedGrace)
 	other := aWorkload(quiet, "v", "x", 0)
 	id := aPod(quiet, "p", "x", "a")
 	for i := range minutes {
@@ -56,9 +56,9 @@ func TestLabelsThatChangeAllTheTimeTakeNoMemoryForEver(t *testing.T) {
 		quiet.AddSample(cpuAt(id, "a", int64(i%1000), after), day.Add(after))
 	}
 	for _, p := range []float64{0.5, 0.9, 0.95} {
-		require.Equal(t, other.View(quiet.Settings()).Containers[0].CPU.Percentile(p), view.CPU.Percentile(p), "and weigh what they weigh without a change")
+		require.Equal(t, other.View().Containers[0].CPU.Percentile(p), view.CPU.Percentile(p), "and weigh what they weigh without a change")
 	}
-	_, _, ok := w.Checkpoint(c.Settings(), "a", now)
+	_, _, ok := w.Checkpoint("a", now)
 	require.True(t, ok)
 	c.KeepPods(nil)
 	c.CollectGarbage(now.Add(9 * 24 * time.Hour))
@@ -66,24 +66,24 @@ func TestLabelsThatChangeAllTheTimeTakeNoMemoryForEver(t *testing.T) {
 }
 
 func TestLabelsOfPodsOfNobodyTakeNoMemoryForEver(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	churn(c, "x", 1000)
 	require.LessOrEqual(t, c.Aggregates(), maxDeparted+1)
 }
 
 // Workloads that share only some pods keep their usage apart.
 func TestUsageOfDepartedPodsStaysWithItsWorkloads(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	x, y := aWorkload(c, "x", "x", 0), aWorkload(c, "y", "y", 0)
 	churn(c, "x", 300)
 	c.KeepPods(nil)
 	churn(c, "y", 200)
-	require.Equal(t, 300, x.View(c.Settings()).Containers[0].Samples)
-	require.Equal(t, 200, y.View(c.Settings()).Containers[0].Samples)
+	require.Equal(t, 300, x.View().Containers[0].Samples)
+	require.Equal(t, 200, y.View().Containers[0].Samples)
 }
 
 func TestNamesOfContainersThatChangeAllTheTimeTakeNoMemoryForEver(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	aWorkload(c, "v", "x", 0)
 	for i := range 1000 {
 		after := time.Duration(i) * time.Minute
@@ -99,7 +99,7 @@ func TestNamesOfContainersThatChangeAllTheTimeTakeNoMemoryForEver(t *testing.T) 
 
 // A name that a container had once is not remembered for ever.
 func TestNamesOfContainersThatAreGoneAreForgotten(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	for i := range 500 {
 		id := aPod(c, "p", "x", fmt.Sprint("c", i))

@@ -10,18 +10,18 @@ import (
 )
 
 func TestAnExpiredAggregateOfALivePodStartsAfresh(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	c.AddSample(cpuAt(id, "a", 1, 0), day)
 	later := 9 * 24 * time.Hour
 	c.CollectGarbage(day.Add(later))
 	aPod(c, "p", "x", "a")
-	require.Empty(t, w.View(c.Settings()).Containers, "without samples it would be recommended the minimum")
+	require.Empty(t, w.View().Containers, "without samples it would be recommended the minimum")
 	c.SetWindow(facts.Window{Interval: time.Hour, Count: 1})
 	require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 1, later), day.Add(later)))
-	require.Equal(t, 1, w.View(c.Settings()).Containers[0].Samples)
-	require.Equal(t, facts.DefaultWindow(), w.View(c.Settings()).Containers[0].Window, "the window is that of before, as no policy said otherwise since")
+	require.Equal(t, 1, w.View().Containers[0].Samples)
+	require.Equal(t, facts.DefaultWindow(), w.View().Containers[0].Window, "the window is that of before, as no policy said otherwise since")
 }
 
 // TestAnExpiredAggregateTakesThePeakOfItsWindowAlong: history may expire before its memory window ends,
@@ -29,7 +29,7 @@ func TestAnExpiredAggregateOfALivePodStartsAfresh(t *testing.T) {
 // minimum until the window ended.
 func TestAnExpiredAggregateTakesThePeakOfItsWindowAlong(t *testing.T) {
 	const gib = 1 << 30
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	sample := func(bytes int64, at time.Duration) {
@@ -44,7 +44,7 @@ func TestAnExpiredAggregateTakesThePeakOfItsWindowAlong(t *testing.T) {
 	sample(3*gib, 195*time.Hour)
 	sample(1*gib, 196*time.Hour)
 	require.InDelta(t, 3*gib, memoryIn(c, w).Percentile(0.01), gib/5, "the window has one peak, and that is the highest")
-	require.Equal(t, 3, w.View(c.Settings()).Containers[0].MemorySamples)
+	require.Equal(t, 3, w.View().Containers[0].MemorySamples)
 }
 
 // TestMemoryAloneIsHistory: a CronJob's pods may run out of memory before their first CPU sample, and a
@@ -60,7 +60,7 @@ func TestMemoryAloneIsHistory(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := NewCluster(DefaultSettings())
+			c := NewCluster(UnusedGrace)
 			w := aWorkload(c, "v", "x", 0)
 			id := aPod(c, "p", "x", "a")
 			for at := time.Duration(0); at <= 20*24*time.Hour; at += 12 * time.Hour {
@@ -69,16 +69,16 @@ func TestMemoryAloneIsHistory(t *testing.T) {
 			}
 			require.InDelta(t, gib, memoryIn(c, w).Percentile(0.9), gib/5, "with samples it never ends")
 			c.KeepPods(nil)
-			stored, _, ok := w.Checkpoint(c.Settings(), "a", day.Add(20*24*time.Hour))
+			stored, _, ok := w.Checkpoint("a", day.Add(20*24*time.Hour))
 			require.True(t, ok)
 			const last = 28*24*time.Hour - 1
 			c.CollectGarbage(day.Add(last))
 			require.InDelta(t, gib, memoryIn(c, w).Percentile(0.9), gib/5, "it outlives its pods")
 
-			again := NewCluster(DefaultSettings())
+			again := NewCluster(UnusedGrace)
 			restarted := aWorkload(again, "v", "x", 0)
 			now := day.Add(21 * 24 * time.Hour)
-			require.NoError(t, restarted.Restore(again.Settings(), "a", &stored, now))
+			require.NoError(t, restarted.Restore(again.Window(), "a", &stored, now))
 			_, err := restarted.Resume("a", &stored, facts.DefaultWindow(), now)
 			require.NoError(t, err)
 			again.Continue(now)
@@ -88,8 +88,8 @@ func TestMemoryAloneIsHistory(t *testing.T) {
 			for _, cluster := range []*Cluster{c, again} {
 				cluster.CollectGarbage(day.Add(last + 1))
 			}
-			require.Empty(t, w.View(c.Settings()).Containers, "it ends eight days after the last sample")
-			require.Empty(t, restarted.View(c.Settings()).Containers)
+			require.Empty(t, w.View().Containers, "it ends eight days after the last sample")
+			require.Empty(t, restarted.View().Containers)
 		})
 	}
 }
@@ -97,7 +97,7 @@ func TestMemoryAloneIsHistory(t *testing.T) {
 // TestASampleThatIsRefusedBeginsNoHistory: the usage of the container has expired, and an empty history
 // would be recommended the minimum.
 func TestASampleThatIsRefusedBeginsNoHistory(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	window := facts.DefaultWindow()
 	window.MaxCPU = 1000
 	c.SetWindow(window)
@@ -117,6 +117,6 @@ func TestASampleThatIsRefusedBeginsNoHistory(t *testing.T) {
 		},
 	} {
 		require.Equal(t, taken, refused())
-		require.Empty(t, w.View(c.Settings()).Containers, taken)
+		require.Empty(t, w.View().Containers, taken)
 	}
 }

@@ -18,7 +18,7 @@ func TestTheForecastIsWhatTheModelComesTo(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			c := NewCluster(DefaultSettings())
+			c := NewCluster(UnusedGrace)
 			w := c.SetWorkload(WorkloadID{Namespace: "ns", Name: "v"}, facts.Order{}, "", labels.Everything())
 			pods := 1 + r.IntN(3)
 			for p := range pods {
@@ -37,7 +37,7 @@ func TestTheForecastIsWhatTheModelComesTo(t *testing.T) {
 				}
 			}
 			live := w.Live()["a"]
-			f := NewForecast(w.View(c.Settings()).Clone().Containers[0].Aggregate, live, now, time.Minute)
+			f := NewForecast(w.View().Clone().Containers[0].Aggregate, live, now, time.Minute)
 			require.True(t, f.HasCPU() && f.HasMemory())
 			for n := 1; n <= 3*24*60; n++ {
 				for _, l := range live {
@@ -50,7 +50,7 @@ func TestTheForecastIsWhatTheModelComesTo(t *testing.T) {
 				if n > 2 && r.IntN(200) > 0 {
 					continue
 				}
-				want, got := w.View(c.Settings()).Containers[0], f.After(n)
+				want, got := w.View().Containers[0], f.After(n)
 				require.Equal(t, want.Samples, got.Samples)
 				require.Equal(t, want.MemorySamples, got.MemorySamples)
 				require.Equal(t, want.LastSample, got.LastSample)
@@ -69,7 +69,7 @@ func TestTheForecastIsWhatTheModelComesTo(t *testing.T) {
 
 // TestTheForecastLeavesThePresentAlone: both begin with the same histograms.
 func TestTheForecastLeavesThePresentAlone(t *testing.T) {
-	a := newAggregate(DefaultSettings(), day)
+	a := newAggregate(facts.DefaultWindow(), day)
 	a.addCPU(100, day)
 	f := NewForecast(a, []Live{{Active: true, CPU: 100, CPUAt: day}, {CPU: 7, CPUAt: day}}, day, time.Minute)
 	require.Equal(t, 6, f.After(5).Samples)

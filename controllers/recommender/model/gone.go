@@ -38,7 +38,7 @@ func (c *Cluster) RestoreGone(id WorkloadID, container string, from *vpav1.Verti
 	if w == nil {
 		w = &Workload{ID: id}
 	}
-	if err := w.Restore(c.settings, container, from, now); err != nil {
+	if err := w.Restore(c.window, container, from, now); err != nil {
 		return err
 	}
 	c.gone[id] = w

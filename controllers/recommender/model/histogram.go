@@ -201,11 +201,40 @@ func (h *Histogram) factorTo(reference time.Time) float64 {
 	return math.Ldexp(1, int(exponent))
 }
 
+// setHalfLife lets weights shrink at another rate from a time on. What they are at that time stays.
+func (h *Histogram) setHalfLife(halfLife time.Duration, at time.Time) {
+	if h.halfLife == halfLife {
+		return
+	}
+	grown := float64(at.Sub(h.reference)) / float64(h.halfLife)
+	h.halfLife = halfLife
+	if h.weights == nil {
+		return
+	}
+	h.reference = at.Round(halfLife)
+	h.multiply(math.Exp2(float64(at.Sub(h.reference))/float64(halfLife) - grown))
+}
+
+// withHalfLife is the histogram with another half-life from a time on; itself if it has that.
+func (h *Histogram) withHalfLife(halfLife time.Duration, at time.Time) *Histogram {
+	if h.halfLife == halfLife {
+		return h
+	}
+	out := h.clone()
+	out.setHalfLife(halfLife, at)
+	return out
+}
+
 // shift moves the reference to the multiple of the half-life that is nearest to a time.
 func (h *Histogram) shift(to time.Time) {
 	to = to.Round(h.halfLife)
 	factor := h.factorTo(to)
 	h.reference = to
+	h.multiply(factor)
+}
+
+// multiply changes all weights by a factor.
+func (h *Histogram) multiply(factor float64) {
 	h.total *= factor
 	if h.weights == nil {
 		return

@@ -60,10 +60,10 @@ func (p *pod) with(names []string) (all, fresh []*container) {
 func (c *Cluster) connect(p *pod, one *container, now time.Time) {
 	a := p.group.aggregates[one.name]
 	if a == nil {
-		a = newAggregate(c.settings, now)
-		a.Window = c.window
+		a = newAggregate(c.window, now)
 		if one.expired != nil {
-			a.Window, a.WindowFrom, one.expired = one.expired.Window, one.expired.WindowFrom, nil
+			a.Govern(one.expired.Window, one.expired.WindowFrom)
+			one.expired = nil
 		}
 		p.group.aggregates[one.name] = a
 		p.group.changed()

@@ -15,7 +15,7 @@ import (
 // window, once, by all workloads that select it before and after. Its peak was taken out of a history that did not have it, which
 // then forgot other pods, and ten pods of 500 MiB had a p90 of 105 MiB.
 func TestTheMemoryPeakOfAPodMovesWithItsLabels(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	all := aWorkload(c, "all", "x", time.Hour)
 	labelled := c.SetWorkload(WorkloadID{"ns", "labelled"}, since(day), "Deployment/x", labels.SelectorFromSet(labels.Set{"app": "x", "seen": "late"}))
 	const mib = 1 << 20
@@ -53,7 +53,7 @@ func TestTheMemoryPeakOfAPodMovesWithItsLabels(t *testing.T) {
 // TestAPodThatIsDeletedAfterItsLabelsChangedLeavesItsPeak: controllers label pods that they are about to delete. The next collection of
 // garbage dropped the peak that had moved, because no CPU sample had come under the new labels.
 func TestAPodThatIsDeletedAfterItsLabelsChangedLeavesItsPeak(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	for name, bytes := range map[string]int64{"stays": 1e9, "goes": 5e9} {
 		id := aPod(c, name, "x", "a")

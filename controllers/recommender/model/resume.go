@@ -47,6 +47,7 @@ type resumption struct {
 func (w *Workload) resume(container string, all *Aggregate, now time.Time) *vpav1.CheckpointResume {
 	out := &vpav1.CheckpointResume{
 		WrittenAt: metav1.NewTime(now), CPUWeights: all.CPU.exact(), MemoryWeights: all.Memory.exact(), MemorySamples: all.MemorySamples,
+		CPUHalfLife: metav1.Duration{Duration: all.CPU.halfLife}, MemoryHalfLife: metav1.Duration{Duration: all.Memory.halfLife},
 	}
 	if all.LastMemory.After(all.LastSample) {
 		out.LastMemorySample = vpav1.NewInstant(all.LastMemory)

@@ -17,7 +17,7 @@ import (
 // stored is the checkpoint of container a of a workload, as it comes from the API server.
 func stored(t *testing.T, c *Cluster, w *Workload, now time.Time) vpav1.VerticalPodAutoscalerCheckpointStatus {
 	t.Helper()
-	status, _, ok := w.Checkpoint(c.Settings(), "a", now)
+	status, _, ok := w.Checkpoint("a", now)
 	require.True(t, ok)
 	text, err := json.Marshal(status)
 	require.NoError(t, err)
@@ -30,20 +30,20 @@ func stored(t *testing.T, c *Cluster, w *Workload, now time.Time) vpav1.Vertical
 // with the label app: x.
 func resumedCluster(t *testing.T, from vpav1.VerticalPodAutoscalerCheckpointStatus, now time.Time) (*Cluster, *Workload) {
 	t.Helper()
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
-	require.NoError(t, w.Restore(c.Settings(), "a", &from, now))
+	require.NoError(t, w.Restore(c.Window(), "a", &from, now))
 	_, err := w.Resume("a", &from, facts.DefaultWindow(), now)
 	require.NoError(t, err)
 	return c, w
 }
 
-func memoryIn(c *Cluster, w *Workload) *Histogram { return w.View(c.Settings()).Containers[0].Memory }
+func memoryIn(c *Cluster, w *Workload) *Histogram { return w.View().Containers[0].Memory }
 
 // TestAnOpenWindowGoesOnAfterARestart: its peak and its OOM count once, and so does the newest CPU
 // sample.
 func TestAnOpenWindowGoesOnAfterARestart(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	c.AddSample(cpuAt(id, "a", 100, 0), day)
@@ -55,15 +55,15 @@ func TestAnOpenWindowGoesOnAfterARestart(t *testing.T) {
 	require.Empty(t, from.MemoryHistogram.BucketWeights, "upstream would count it twice")
 
 	again, back := resumedCluster(t, from, day.Add(3*time.Minute))
-	_, _, ok := back.Checkpoint(again.Settings(), "a", day)
+	_, _, ok := back.Checkpoint("a", day)
 	require.False(t, ok, "it would lack the window")
 	aPod(again, "p", "x", "a")
 	again.Continue(day.Add(3 * time.Minute))
 	require.Equal(t, memoryIn(c, w).exact(), memoryIn(again, back).exact())
-	require.Equal(t, w.View(c.Settings()).Containers[0].MemorySamples, back.View(again.Settings()).Containers[0].MemorySamples)
+	require.Equal(t, w.View().Containers[0].MemorySamples, back.View().Containers[0].MemorySamples)
 	require.Equal(t, Old, again.AddSample(cpuAt(id, "a", 100, 0), day.Add(3*time.Minute)))
 	require.Equal(t, Old, again.AddOOM(oom, day.Add(3*time.Minute), bump), "the pod's status still shows it")
-	require.Equal(t, 1, back.View(again.Settings()).Containers[0].Samples)
+	require.Equal(t, 1, back.View().Containers[0].Samples)
 	require.Zero(t, back.Revision("a"), "nothing needs to be written")
 	for i, bytes := range []int64{1e9, 5e9, 2e9} {
 		at := time.Duration(i+4) * time.Minute
@@ -79,7 +79,7 @@ func TestAnOpenWindowGoesOnAfterARestart(t *testing.T) {
 // TestWeightsComeBackToTheBit: those of upstream's checkpoint are rounded, so a percentile that is near
 // the edge of a bucket may move by a bucket.
 func TestWeightsComeBackToTheBit(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	for i := range 3000 {
@@ -90,16 +90,16 @@ func TestWeightsComeBackToTheBit(t *testing.T) {
 	now := day.Add(3000 * time.Minute)
 	from := stored(t, c, w, now)
 	again, back := resumedCluster(t, from, now)
-	want := w.View(c.Settings()).Containers[0]
-	require.Equal(t, want.CPU.exact(), back.View(again.Settings()).Containers[0].CPU.exact())
-	require.Equal(t, want.CPU.total, back.View(again.Settings()).Containers[0].CPU.total)
-	require.NoError(t, back.Restore(again.Settings(), "a", &from, now))
-	require.NotEqual(t, want.CPU.exact(), back.View(again.Settings()).Containers[0].CPU.exact(), "the histogram alone is rounded")
+	want := w.View().Containers[0]
+	require.Equal(t, want.CPU.exact(), back.View().Containers[0].CPU.exact())
+	require.Equal(t, want.CPU.total, back.View().Containers[0].CPU.total)
+	require.NoError(t, back.Restore(again.Window(), "a", &from, now))
+	require.NotEqual(t, want.CPU.exact(), back.View().Containers[0].CPU.exact(), "the histogram alone is rounded")
 }
 
 // TestPodsThatAreGoneLeaveTheirPeaks: a window that was open belongs to history, once.
 func TestPodsThatAreGoneLeaveTheirPeaks(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	c.AddSample(cpuAt(id, "a", 100, 0), day)
@@ -124,7 +124,7 @@ func TestPodsThatAreGoneLeaveTheirPeaks(t *testing.T) {
 // TestCheckpointsOfManyPodsAreBounded: 1,000 pods make no large object, and no CPU sample counts
 // twice.
 func TestCheckpointsOfManyPodsAreBounded(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	for i := range 1000 {
 		id := aPod(c, fmt.Sprintf("deployment-7d9c5b6f4-%04d", i), "x", "a")
@@ -149,13 +149,13 @@ func TestCheckpointsOfManyPodsAreBounded(t *testing.T) {
 		require.Equal(t, Old, again.AddSample(cpuAt(id, "a", 100, time.Duration(i)*time.Second/100), day.Add(2*time.Minute)))
 		require.Equal(t, Accepted, again.AddSample(cpuAt(id, "a", 100, time.Minute), day.Add(2*time.Minute)))
 	}
-	require.Equal(t, 2000, back.View(again.Settings()).Containers[0].Samples)
+	require.Equal(t, 2000, back.View().Containers[0].Samples)
 	require.Equal(t, above(1e8*451), memoryIn(again, back).Percentile(0.1), "the smallest of them")
 }
 
 // TestFaultyResumeIsIgnored: anybody who may write checkpoints may write it.
 func TestFaultyResumeIsIgnored(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	for _, name := range []string{"p", "q"} {
 		id := aPod(c, name, "x", "a")
@@ -192,13 +192,13 @@ func TestFaultyResumeIsIgnored(t *testing.T) {
 		t.Run(tt.want, func(t *testing.T) {
 			from := stored(t, c, w, day)
 			again, back := resumedCluster(t, from, now)
-			require.NoError(t, back.Restore(again.Settings(), "a", &from, now))
+			require.NoError(t, back.Restore(again.Window(), "a", &from, now))
 			tt.spoil(from.Resume)
 			until, err := back.Resume("a", &from, facts.DefaultWindow(), now)
 			require.ErrorContains(t, err, "status.resume."+tt.want)
 			require.Zero(t, until)
 			again.Continue(now)
-			require.Equal(t, 2, back.View(again.Settings()).Containers[0].Samples, "the histograms count")
+			require.Equal(t, 2, back.View().Containers[0].Samples, "the histograms count")
 			require.True(t, memoryIn(again, back).IsEmpty())
 		})
 	}
@@ -208,9 +208,9 @@ func TestFaultyResumeIsIgnored(t *testing.T) {
 func TestMemoryOfTheFutureWeighsNoMoreThanThatOfAWindow(t *testing.T) {
 	from := &vpav1.VerticalPodAutoscalerCheckpointStatus{Version: "v3", FirstSampleStart: metav1.NewTime(day), LastSampleStart: metav1.NewTime(day),
 		MemoryHistogram: vpav1.HistogramCheckpoint{ReferenceTimestamp: metav1.NewTime(day.AddDate(5, 0, 0)), BucketWeights: map[string]uint32{"80": 10000}, TotalWeight: 1}}
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
-	require.NoError(t, w.Restore(c.Settings(), "a", from, day))
+	require.NoError(t, w.Restore(c.Window(), "a", from, day))
 	latest := LatestWindow(facts.DefaultWindow(), day)
 	require.Equal(t, day.AddDate(5, 0, 0), w.LimitReference("a", latest).UTC())
 	require.Zero(t, w.LimitReference("a", latest), "once")
@@ -225,7 +225,7 @@ func TestMemoryOfTheFutureWeighsNoMoreThanThatOfAWindow(t *testing.T) {
 // TestAWindowThatWasLongerGoesOnAfterARestart: it ends later than all windows of today together. The resume of all
 // containers was refused after --memory-aggregation-interval was lowered, and their targets fell.
 func TestAWindowThatWasLongerGoesOnAfterARestart(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	c.AddSample(cpuAt(id, "a", 100, 0), day)
@@ -235,10 +235,10 @@ func TestAWindowThatWasLongerGoesOnAfterARestart(t *testing.T) {
 
 	short := facts.DefaultWindow()
 	short.Interval = time.Hour
-	again := NewCluster(DefaultSettings())
+	again := NewCluster(UnusedGrace)
 	again.SetWindow(short)
 	back := aWorkload(again, "v", "x", 0)
-	require.NoError(t, back.Restore(again.Settings(), "a", &from, now))
+	require.NoError(t, back.Restore(again.Window(), "a", &from, now))
 	require.Zero(t, back.LimitReference("a", LatestWindow(short, now)))
 	_, err := back.Resume("a", &from, short, now)
 	require.NoError(t, err)
@@ -252,7 +252,7 @@ func TestAWindowThatWasLongerGoesOnAfterARestart(t *testing.T) {
 // TestAWindowWithoutAPeakTakesNothingFromACheckpoint: with zeroIsPeak=false a first sample of 0 bytes
 // is in no histogram, so there is nothing to leave out of the checkpoint.
 func TestAWindowWithoutAPeakTakesNothingFromACheckpoint(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	window := facts.DefaultWindow()
 	window.ZeroIsPeak = false
 	c.SetWindow(window)
@@ -267,7 +267,7 @@ func TestAWindowWithoutAPeakTakesNothingFromACheckpoint(t *testing.T) {
 
 // TestSamplesFromBeforeTheCheckpointsAreReadCountOnce: the first of them may be in a checkpoint.
 func TestSamplesFromBeforeTheCheckpointsAreReadCountOnce(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	c.AddSample(cpuAt(id, "a", 100, 0), day)
@@ -275,7 +275,7 @@ func TestSamplesFromBeforeTheCheckpointsAreReadCountOnce(t *testing.T) {
 	from := stored(t, c, w, day)
 	for name, first := range map[string]time.Duration{"the same sample": 0, "a later one": time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			again := NewCluster(DefaultSettings())
+			again := NewCluster(UnusedGrace)
 			back := aWorkload(again, "v", "x", 0)
 			aPod(again, "p", "x", "a")
 			again.Unread = true
@@ -286,7 +286,7 @@ func TestSamplesFromBeforeTheCheckpointsAreReadCountOnce(t *testing.T) {
 			}
 			again.Unread = false
 			now := day.Add(5 * time.Minute)
-			require.NoError(t, back.Restore(again.Settings(), "a", &from, now))
+			require.NoError(t, back.Restore(again.Window(), "a", &from, now))
 			_, err := back.Resume("a", &from, facts.DefaultWindow(), now)
 			require.NoError(t, err)
 			again.Continue(now)
@@ -294,7 +294,7 @@ func TestSamplesFromBeforeTheCheckpointsAreReadCountOnce(t *testing.T) {
 			if first > 0 {
 				want = 4
 			}
-			require.Equal(t, want, back.View(again.Settings()).Containers[0].Samples)
+			require.Equal(t, want, back.View().Containers[0].Samples)
 			require.Equal(t, above(3e9), memoryIn(again, back).Percentile(0), "all of them belong to the window that was open")
 		})
 	}
@@ -302,7 +302,7 @@ func TestSamplesFromBeforeTheCheckpointsAreReadCountOnce(t *testing.T) {
 
 // FuzzResume reads what anybody may have written. What comes after it counts.
 func FuzzResume(f *testing.F) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	for i := range 2000 {
@@ -311,7 +311,7 @@ func FuzzResume(f *testing.F) {
 		c.AddSample(memoryAt(id, "a", int64(i)<<20, at), day.Add(at))
 	}
 	now := day.Add(2000 * time.Minute)
-	good, _, _ := w.Checkpoint(c.Settings(), "a", now)
+	good, _, _ := w.Checkpoint("a", now)
 	text, err := json.Marshal(good)
 	require.NoError(f, err)
 	f.Add(text)
@@ -321,9 +321,9 @@ func FuzzResume(f *testing.F) {
 		if json.Unmarshal(text, &from) != nil {
 			return
 		}
-		again := NewCluster(DefaultSettings())
+		again := NewCluster(UnusedGrace)
 		back := aWorkload(again, "v", "x", 0)
-		if back.Restore(again.Settings(), "a", &from, now) != nil {
+		if back.Restore(again.Window(), "a", &from, now) != nil {
 			return
 		}
 		_, _ = back.Resume("a", &from, facts.DefaultWindow(), now)
@@ -335,13 +335,13 @@ func FuzzResume(f *testing.F) {
 			again.AddSample(cpuAt(id, "a", 500, at), day.Add(at))
 			again.AddSample(memoryAt(id, "a", 1<<30, at), day.Add(at))
 		}
-		view := back.View(again.Settings()).Containers[0]
+		view := back.View().Containers[0]
 		for _, h := range []*Histogram{view.CPU, view.Memory} {
 			for _, p := range []float64{0.5, 0.9, h.Percentile(0.9), h.total} {
 				require.False(t, math.IsNaN(p) || math.IsInf(p, 0) || p < 0, "%v", p)
 			}
 		}
-		status, _, ok := back.Checkpoint(again.Settings(), "a", day.Add(2100*time.Hour))
+		status, _, ok := back.Checkpoint("a", day.Add(2100*time.Hour))
 		require.True(t, ok)
 		_, err := json.Marshal(status)
 		require.NoError(t, err)

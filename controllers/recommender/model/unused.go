@@ -12,7 +12,7 @@ import (
 func (c *Cluster) Tidy(now time.Time) {
 	selecting := c.lastSelecting()
 	for name, n := range c.namespaces {
-		n.forgetUnused(now, c.settings.UnusedGrace, selecting[name])
+		n.forgetUnused(now, c.unusedGrace, selecting[name])
 		n.bound(selecting[name])
 		if len(n.groups)+len(n.asking)+len(n.others) == 0 {
 			delete(c.namespaces, name)

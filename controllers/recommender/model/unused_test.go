@@ -21,7 +21,7 @@ func sampled(c *Cluster, name, app string, at time.Duration) PodID {
 // TestWorkloadsThatComeAndGoTakeNoMemory: 900 workloads that lived for 40 seconds each left 9 KB each
 // for eight days.
 func TestWorkloadsThatComeAndGoTakeNoMemory(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	most := 0
 	for i := range 900 {
 		at := time.Duration(i) * time.Minute
@@ -68,7 +68,7 @@ func TestUsageThatSomethingRefersToStays(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := NewCluster(DefaultSettings())
+			c := NewCluster(UnusedGrace)
 			aWorkload(c, "v", "x", 0)
 			id := sampled(c, "p", "x", 0)
 			tt.left(c, id)
@@ -88,7 +88,7 @@ func TestUsageThatSomethingRefersToStays(t *testing.T) {
 
 // TestAWorkloadThatComesBackInTimeHasItsUsage: its VPA and its pods were deleted, and created again.
 func TestAWorkloadThatComesBackInTimeHasItsUsage(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	aWorkload(c, "v", "x", 0)
 	sampled(c, "p", "x", 0)
 	c.KeepPods(nil)
@@ -96,7 +96,7 @@ func TestAWorkloadThatComesBackInTimeHasItsUsage(t *testing.T) {
 	c.Tidy(day)
 	c.Tidy(day.Add(9 * time.Minute))
 	w := aWorkload(c, "v", "x", 0)
-	require.Equal(t, 1, w.View(c.Settings()).Containers[0].Samples)
+	require.Equal(t, 1, w.View().Containers[0].Samples)
 	c.Tidy(day.Add(10 * time.Minute))
 	c.KeepWorkloads(nil)
 	c.Tidy(day.Add(11 * time.Minute))
@@ -105,9 +105,7 @@ func TestAWorkloadThatComesBackInTimeHasItsUsage(t *testing.T) {
 }
 
 func TestWithoutGraceUnusedUsageGoesWithTheNextCycle(t *testing.T) {
-	settings := DefaultSettings()
-	settings.UnusedGrace = 0
-	c := NewCluster(settings)
+	c := NewCluster(0)
 	sampled(c, "p", "x", 0)
 	c.KeepPods(nil)
 	c.Tidy(day)
@@ -117,7 +115,7 @@ func TestWithoutGraceUnusedUsageGoesWithTheNextCycle(t *testing.T) {
 
 // TestContainersThatChangeAllTheTimeAreBounded where the labels of pods stay the same.
 func TestContainersThatChangeAllTheTimeAreBounded(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	w := aWorkload(c, "v", "x", 0)
 	for i := range 1000 {
 		at := time.Duration(i) * time.Minute
@@ -128,7 +126,7 @@ func TestContainersThatChangeAllTheTimeAreBounded(t *testing.T) {
 		c.Tidy(day.Add(at))
 		require.LessOrEqual(t, c.Aggregates(), maxDeparted+2)
 	}
-	view := w.View(c.Settings())
+	view := w.View()
 	require.Equal(t, "always", view.Containers[0].Container)
 	require.Equal(t, 1000, view.Containers[0].Samples, "what pods have is kept")
 	require.Len(t, view.Containers, maxDeparted+2)
@@ -136,7 +134,7 @@ func TestContainersThatChangeAllTheTimeAreBounded(t *testing.T) {
 
 // TestLabelsThatChangeAllTheTimeAreBoundedForEachWorkload, however the VPAs of a tenant overlap.
 func TestLabelsThatChangeAllTheTimeAreBoundedForEachWorkload(t *testing.T) {
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	const overlapping = 6
 	c.SetWorkload(WorkloadID{"ns", "governs"}, facts.Order{}, "x", labels.SelectorFromSet(labels.Set{"app": "x"}))
 	for i := range overlapping {
@@ -162,7 +160,7 @@ func TestLabelsThatChangeAllTheTimeAreBoundedForEachWorkload(t *testing.T) {
 // TestAMissingTargetCostsNoUsage, however many Jobs its VPA selected before, next to how many others.
 func TestAMissingTargetCostsNoUsage(t *testing.T) {
 	const runs = 3 * maxDeparted
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	apps := []string{"x", "y"}
 	for _, app := range apps {
 		aWorkload(c, app, app, 0)
@@ -190,7 +188,7 @@ func TestAMissingTargetCostsNoUsage(t *testing.T) {
 	}
 	require.LessOrEqual(t, c.Aggregates(), 3*maxDeparted)
 	for _, app := range apps {
-		usage := aWorkload(c, app, app, 0).View(c.Settings()).Containers
+		usage := aWorkload(c, app, app, 0).View().Containers
 		require.Len(t, usage, 1)
 		require.Equal(t, runs, usage[0].Samples, app)
 	}
@@ -199,7 +197,7 @@ func TestAMissingTargetCostsNoUsage(t *testing.T) {
 // TestWorkloadsWithoutTargetsTakeNoMemory, however their last selectors overlap.
 func TestWorkloadsWithoutTargetsTakeNoMemory(t *testing.T) {
 	const overlapping, changes = 6, 1000
-	c := NewCluster(DefaultSettings())
+	c := NewCluster(UnusedGrace)
 	label := func(bit int) string { return fmt.Sprint("bit", bit) }
 	for bit := range overlapping {
 		id := WorkloadID{"ns", fmt.Sprint("w", bit)}

@@ -109,7 +109,7 @@ func (w *Workload) Governs(f func(container string, a *Aggregate)) {
 }
 
 // View merges the usage of the workload's containers.
-func (w *Workload) View(s Settings) View {
+func (w *Workload) View() View {
 	var out View
 	parts := map[string][]*Aggregate{}
 	present := map[string]bool{}
@@ -132,7 +132,7 @@ func (w *Workload) View(s Settings) View {
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		restored := w.restored[name]
-		out.Containers = append(out.Containers, Usage{Container: name, Aggregate: merged(s, parts[name]), Present: present[name], Restored: restored != nil && restored.known()})
+		out.Containers = append(out.Containers, Usage{Container: name, Aggregate: merged(parts[name]), Present: present[name], Restored: restored != nil && restored.known()})
 	}
 	for _, name := range slices.Sorted(maps.Keys(present)) {
 		if parts[name] == nil {
@@ -186,11 +186,11 @@ func (w *Workload) Has(container string) (known, present bool) {
 }
 
 // merged is one aggregate of several; a single one is itself.
-func merged(s Settings, parts []*Aggregate) *Aggregate {
+func merged(parts []*Aggregate) *Aggregate {
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	out := newAggregate(s, parts[0].created)
+	out := newAggregate(parts[0].Window, parts[0].created)
 	for _, a := range parts {
 		out.merge(a)
 	}
@@ -200,7 +200,7 @@ func merged(s Settings, parts []*Aggregate) *Aggregate {
 // Checkpoint is the history of a workload's container as it is stored. It leaves out the peaks of
 // open windows, which would count twice for upstream after a restart, and has them beside it; write
 // it again after until, when one of them closes. Before Cluster.Continue there is none.
-func (w *Workload) Checkpoint(s Settings, container string, now time.Time) (out vpav1.VerticalPodAutoscalerCheckpointStatus, until time.Time, ok bool) {
+func (w *Workload) Checkpoint(container string, now time.Time) (out vpav1.VerticalPodAutoscalerCheckpointStatus, until time.Time, ok bool) {
 	if w.resuming[container] != nil {
 		return out, until, false
 	}
@@ -216,7 +216,7 @@ func (w *Workload) Checkpoint(s Settings, container string, now time.Time) (out 
 	if len(parts) == 0 {
 		return out, until, false
 	}
-	all := *merged(s, parts)
+	all := *merged(parts)
 	all.Memory = all.Memory.clone()
 	for _, g := range w.groups {
 		for _, p := range g.pods {
@@ -235,9 +235,10 @@ func (w *Workload) Checkpoint(s Settings, container string, now time.Time) (out 
 	return out, until, true
 }
 
-// Restore adds the history of a container from a checkpoint, and replaces what was restored before.
-func (w *Workload) Restore(s Settings, container string, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now time.Time) error {
-	a, err := restore(s, from, now)
+// Restore adds the history of a container from a checkpoint, and replaces what was restored before. Half-lives of window count where
+// the checkpoint has none.
+func (w *Workload) Restore(window facts.Window, container string, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now time.Time) error {
+	a, err := restore(window, from, now)
 	if err != nil {
 		return err
 	}
