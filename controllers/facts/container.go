@@ -60,6 +60,7 @@ var (
 			containerVar,
 			{Name: "usage", Type: lang.RecordOf(usageSchema.Schema), Doc: "what the container used"},
 			{Name: "history", Type: lang.RecordOf(historySchema.Schema)},
+			{Name: "recent", Type: lang.RecordOf(recentSchema.Schema), Doc: "the last samples, for as long as usage.window says; unset where it says nothing"},
 			{Name: "containers", Type: lang.Int, Doc: "containers of the workload that are scaled"},
 			policyVar,
 			metadataVar,
@@ -100,6 +101,17 @@ var historySchema = lang.Bind("History",
 		func(h History) int { return h.MemorySamples }),
 	lang.BoolFrom("restored", "part of it comes from a checkpoint", func(h History) bool { return h.Restored }))
 
+// Recent are the largest samples of the last time, in all pods. It ends with the newest sample. The zero value knows nothing.
+type Recent struct {
+	Peak  Amounts
+	Known time.Duration // how much of that time samples are known of
+}
+
+var recentSchema = lang.Bind("Recent",
+	lang.IntIf("cpu", lang.IntOf(CPU), "the largest sample of CPU", func(r Recent) (int64, bool) { return r.Peak.CPU, r.Peak.CPU > 0 }),
+	lang.IntIf("memory", lang.IntOf(Memory), "the largest sample of memory, OOM kills included", func(r Recent) (int64, bool) { return r.Peak.Memory, r.Peak.Memory > 0 }),
+	lang.IntFrom("known", lang.IntOf(Duration), "how much of that time is known; 0 after a restart", func(r Recent) time.Duration { return r.Known }))
+
 type histograms struct{ cpu, memory Histogram }
 
 var usageSchema = lang.Bind("Usage",
@@ -110,6 +122,7 @@ var usageSchema = lang.Bind("Usage",
 type Estimate struct {
 	CPU, Memory Histogram
 	History     History
+	Recent      Recent
 	Containers  int    // scaled containers of the workload
 	Before      Bounds // from the VPA's status; zero value = none
 }
@@ -148,6 +161,7 @@ func EstimateFacts(v *vpav1.VerticalPodAutoscaler, container string, e Estimate,
 	f = containerEstimate.NewFacts().Set("vpa", metadata.Of(v)).Set("container", lang.Text(container))
 	f.Set("usage", usageSchema.Of(histograms{e.CPU, e.Memory}))
 	f.Set("history", historySchema.Of(e.History))
+	f.Set("recent", recentSchema.Of(e.Recent))
 	f.Set("containers", lang.Number(int64(e.Containers)))
 	f.Set("policy", policy).Set("confidence", estimated.confidence).Set("unknown", estimated.Unknown)
 	for i, name := range BoundNames {

@@ -20,6 +20,7 @@ var (
 		lang.Field{Name: "interval", Type: lang.IntOf(Duration), Doc: "how long a window lasts"},
 		lang.Field{Name: "count", Type: lang.Int, Doc: "windows after which usage without new samples is forgotten"},
 		lang.Field{Name: "zeroIsPeak", Type: lang.Bool, Doc: "a first sample of 0 bytes counts as the peak of its window, which discards the window's later samples"},
+		lang.Field{Name: "recent", Type: lang.IntOf(Duration), Doc: "how long the peak of the last samples is kept, which is the fact recent of container.estimate; unset = not at all"},
 		lang.Field{Name: "clockSkew", Type: lang.IntOf(Duration), Doc: "how far ahead of the recommender's clock a sample may be; later samples of any resource are rejected"})
 
 	halfLifeSchema = lang.NewSchema("HalfLives",
@@ -69,6 +70,8 @@ type Window struct {
 	MaxCPU     int64         // of a sample, in milli-cores; 0 = no limit
 	MaxMemory  int64         // of a sample, in bytes; 0 = no limit
 
+	Recent time.Duration // for which the peak of the last samples is kept; 0 = not at all
+
 	CPUHalfLife, MemoryHalfLife time.Duration // after which a sample has lost half its weight; greater than 0
 }
 
@@ -110,6 +113,9 @@ func WindowFor(plan *engine.Plan, container string, policy *lang.Record, trace *
 	}
 	if n, ok := halfLife.Int("memory"); ok && n > 0 {
 		w.MemoryHalfLife = time.Duration(n)
+	}
+	if n, ok := record.Int("recent"); ok && n > 0 {
+		w.Recent = time.Duration(n)
 	}
 	if n, ok := largest.Int("cpu"); ok {
 		w.MaxCPU = n

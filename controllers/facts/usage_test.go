@@ -67,7 +67,7 @@ func TestAContainersMemoryWindowIsItsPolicys(t *testing.T) {
 	on := planWith(t, policy.Options{Gates: map[string]bool{"PerVPAConfig": true}, Params: map[string]string{"memory-window.zeroIsPeak": "false"}})
 	got, failed = facts.WindowFor(on, "a", record, nil)
 	require.Empty(t, failed)
-	require.Equal(t, facts.Window{Interval: 90 * time.Second, Count: 3, ClockSkew: time.Hour, MaxCPU: shippedWindow.MaxCPU, MaxMemory: shippedWindow.MaxMemory}, got)
+	require.Equal(t, facts.Window{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour, Interval: 90 * time.Second, Count: 3, ClockSkew: time.Hour, MaxCPU: shippedWindow.MaxCPU, MaxMemory: shippedWindow.MaxMemory}, got)
 }
 
 func TestAWindowThatRulesDoNotGiveIsUpstreams(t *testing.T) {

@@ -232,6 +232,7 @@ func estimateOf(u model.Usage, containers int) facts.Estimate {
 		CPU:        facts.Histogram{Percentile: func(p float64) int64 { return facts.Amount(u.CPU.Percentile(p) * 1000) }},
 		Memory:     facts.Histogram{Percentile: func(p float64) int64 { return facts.Amount(u.Memory.Percentile(p)) }},
 		History:    historyOf(u),
+		Recent:     u.Recent(),
 		Containers: containers,
 	}
 }

@@ -282,9 +282,9 @@ func TestPerVPAParametersOfWindows(t *testing.T) {
 	shipped.MaxCPU, shipped.MaxMemory = 10_000_000, 64<<40
 	require.Equal(t, shipped, window())
 	set(vpav1.ContainerResourcePolicy{MemoryAggregationInterval: &metav1.Duration{Duration: 12 * time.Hour}, MemoryAggregationIntervalCount: ptr.To[int64](5)})
-	require.Equal(t, facts.Window{Interval: 12 * time.Hour, Count: 5, ZeroIsPeak: true, ClockSkew: time.Hour, MaxCPU: 10_000_000, MaxMemory: 64 << 40}, window())
+	require.Equal(t, facts.Window{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour, Interval: 12 * time.Hour, Count: 5, ZeroIsPeak: true, ClockSkew: time.Hour, MaxCPU: 10_000_000, MaxMemory: 64 << 40}, window())
 	set(vpav1.ContainerResourcePolicy{MemoryAggregationIntervalSeconds: ptr.To[int32](3600)})
-	require.Equal(t, facts.Window{Interval: time.Hour, Count: 8, ZeroIsPeak: true, ClockSkew: time.Hour, MaxCPU: 10_000_000, MaxMemory: 64 << 40}, window(), "the other one is the flag's again")
+	require.Equal(t, facts.Window{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour, Interval: time.Hour, Count: 8, ZeroIsPeak: true, ClockSkew: time.Hour, MaxCPU: 10_000_000, MaxMemory: 64 << 40}, window(), "the other one is the flag's again")
 	w.edit(func(v *vpav1.VerticalPodAutoscaler) { v.Spec.ResourcePolicy = nil })
 	require.Equal(t, shipped, window(), "at once")
 }

@@ -132,6 +132,8 @@ func (in *CheckpointResume) DeepCopyInto(out *CheckpointResume) {
 		*out = make([]byte, len(*in))
 		copy(*out, *in)
 	}
+	out.CPUHalfLife = in.CPUHalfLife
+	out.MemoryHalfLife = in.MemoryHalfLife
 	if in.LastMemorySample != nil {
 		in, out := &in.LastMemorySample, &out.LastMemorySample
 		*out = new(Instant)

@@ -35,20 +35,35 @@ type Aggregate struct {
 	WindowFrom uint64
 
 	created time.Time
+	recent  *recent // nil = nothing is kept
 }
 
 func newAggregate(w facts.Window, created time.Time) *Aggregate {
-	return &Aggregate{CPU: NewCPUHistogram(w.CPUHalfLife), Memory: NewMemoryHistogram(w.MemoryHalfLife), Window: w, created: created}
+	return &Aggregate{CPU: NewCPUHistogram(w.CPUHalfLife), Memory: NewMemoryHistogram(w.MemoryHalfLife), Window: w, created: created, recent: newRecent(w)}
 }
 
 // Govern sets the window of future samples, from a source with a number. Half-lives hold from the newest sample on.
 func (a *Aggregate) Govern(w facts.Window, from uint64) {
+	if w.Recent != a.Window.Recent {
+		a.recent = newRecent(w)
+	}
 	a.Window, a.WindowFrom = w, from
 	a.CPU.setHalfLife(w.CPUHalfLife, a.last())
 	a.Memory.setHalfLife(w.MemoryHalfLife, a.last())
 }
 
+// Recent are the largest of the last samples.
+func (a *Aggregate) Recent() facts.Recent { return a.recent.facts() }
+
+// addRecent keeps a sample among the last ones.
+func (a *Aggregate) addRecent(sample facts.Amounts, at time.Time) {
+	if a.recent != nil {
+		a.recent.add(sample, at)
+	}
+}
+
 func (a *Aggregate) addCPU(milli int64, at time.Time) {
+	a.addRecent(facts.Amounts{CPU: milli}, at)
 	a.CPU.Add(float64(milli)/1000, cpuSampleWeight, at)
 	if at.After(a.LastSample) {
 		a.LastSample = at
@@ -70,6 +85,9 @@ func (a *Aggregate) merge(other *Aggregate) {
 		a.LastSample = other.LastSample
 	}
 	a.LastMemory = latest(a.LastMemory, other.LastMemory)
+	if a.recent != nil {
+		a.recent.merge(other.recent)
+	}
 	a.Samples += other.Samples
 	a.MemorySamples += other.MemorySamples
 }

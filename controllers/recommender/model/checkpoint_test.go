@@ -226,7 +226,7 @@ func TestAbsurdCheckpointsDoNotSpoilWhatComesAfterThem(t *testing.T) {
 // to 11 years from now.
 func TestAWindowOfYearsSurvivesARestart(t *testing.T) {
 	c := NewCluster(UnusedGrace)
-	c.SetWindow(facts.Window{Interval: 100000 * time.Hour, Count: 8})
+	c.SetWindow(facts.Window{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour, Interval: 100000 * time.Hour, Count: 8})
 	w := aWorkload(c, "v", "x", 0)
 	id := aPod(c, "p", "x", "a")
 	c.AddSample(memoryAt(id, "a", 1<<30, 0), day)

@@ -271,7 +271,7 @@ func TestWorkloadsAreFoundByTheirMostSelectiveLabel(t *testing.T) {
 
 func TestTheWindowOfPodsOfNobody(t *testing.T) {
 	c := NewCluster(UnusedGrace)
-	hourly := facts.Window{Interval: time.Hour, Count: 2}
+	hourly := facts.Window{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour, Interval: time.Hour, Count: 2}
 	id := aPod(c, "p", "x", "a")
 	c.SetWindow(hourly)
 	c.AddSample(memoryAt(id, "a", 1e9, 0), day)

@@ -80,6 +80,7 @@ func (c *container) addCPU(milli int64, at time.Time) {
 // stamped with the window's end (UPSTREAM.md §2.9). changed reports whether the histogram did.
 func (c *container) addMemory(bytes int64, at time.Time, oom bool) (changed bool) {
 	c.onlyOOM = oom && (c.onlyOOM || !at.Equal(c.lastMemorySample))
+	c.aggregate.addRecent(facts.Amounts{Memory: bytes}, at)
 	changed = c.addPeak(bytes, at, oom)
 	if !oom {
 		c.lastMemory = bytes

@@ -18,7 +18,7 @@ func TestAnExpiredAggregateOfALivePodStartsAfresh(t *testing.T) {
 	c.CollectGarbage(day.Add(later))
 	aPod(c, "p", "x", "a")
 	require.Empty(t, w.View().Containers, "without samples it would be recommended the minimum")
-	c.SetWindow(facts.Window{Interval: time.Hour, Count: 1})
+	c.SetWindow(facts.Window{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour, Interval: time.Hour, Count: 1})
 	require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 1, later), day.Add(later)))
 	require.Equal(t, 1, w.View().Containers[0].Samples)
 	require.Equal(t, facts.DefaultWindow(), w.View().Containers[0].Window, "the window is that of before, as no policy said otherwise since")
@@ -36,7 +36,7 @@ func TestAnExpiredAggregateTakesThePeakOfItsWindowAlong(t *testing.T) {
 		require.Equal(t, Accepted, c.AddSample(memoryAt(id, "a", bytes, at), day.Add(at)))
 	}
 	sample(4*gib, 191*time.Hour)
-	c.SetWindow(facts.Window{Interval: time.Hour, Count: 1})
+	c.SetWindow(facts.Window{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour, Interval: time.Hour, Count: 1})
 	c.CollectGarbage(day.Add(193 * time.Hour))
 	require.Zero(t, c.Aggregates())
 	sample(2*gib, 194*time.Hour)

@@ -63,5 +63,9 @@ func (v View) Clone() View {
 func (a *Aggregate) clone() *Aggregate {
 	c := *a
 	c.CPU, c.Memory = a.CPU.clone(), a.Memory.clone()
+	if a.recent != nil {
+		r := *a.recent
+		c.recent = &r
+	}
 	return &c
 }
