@@ -137,11 +137,13 @@ func TestVersionsShareAFlagAndClashesAreReported(t *testing.T) {
 }
 
 func TestTimesOfNothingAreRefused(t *testing.T) {
-	for _, name := range []string{"recommender-interval", "updater-interval", "rules-reload-interval", "cpu-histogram-decay-half-life"} {
+	for _, name := range []string{"recommender-interval", "updater-interval", "rules-reload-interval"} {
 		_, err := celvpa(t, "run", "--"+name+"=0s")
 		require.EqualError(t, err, "--"+name+" is 0s; it must be greater than 0")
 	}
-	_, err := celvpa(t, "run", "--memory-aggregation-interval=0s")
+	_, err := celvpa(t, "run", "--cpu-histogram-decay-half-life=0s")
+	require.ErrorContains(t, err, "--cpu-histogram-decay-half-life: 0s is below the least allowed, 1ns")
+	_, err = celvpa(t, "run", "--memory-aggregation-interval=0s")
 	require.ErrorContains(t, err, "--memory-aggregation-interval: 0s is below the least allowed, 1ns")
 	_, err = celvpa(t, "run", "--memory-aggregation-interval-count=0")
 	require.ErrorContains(t, err, "--memory-aggregation-interval-count: 0 is below the least allowed, 1")

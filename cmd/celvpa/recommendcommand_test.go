@@ -40,7 +40,7 @@ func TestTheRecommendCommand(t *testing.T) {
 		"an object that does not fit":    {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: header + row + unsure, fails: "standard input:2: VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
 		"no VPA":                         {args: "-f -", fails: "there is no VerticalPodAutoscaler in -: nothing was recommended"},
 		"a half-life in days":            {args: "-f shop.yaml --cpu-histogram-decay-half-life 1d", fails: `"1d" is not a duration such as 30s, 5m or 24h`},
-		"a half-life of nothing":         {args: "-f shop.yaml --memory-histogram-decay-half-life 0s", fails: "--memory-histogram-decay-half-life is 0s; it must be greater than 0"},
+		"a half-life of nothing":         {args: "-f shop.yaml --memory-histogram-decay-half-life 0s", fails: "--memory-histogram-decay-half-life: 0s is below the least allowed, 1ns"},
 		"a time that is none":            {args: "-f shop.yaml --now soon", fails: `--now: "soon" is not a time`},
 		"an output that there is not":    {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, json or yaml`},
 		"standard input for two things":  {args: "-f - --usage -", fails: "-f and --usage cannot both be standard input"},
@@ -89,7 +89,7 @@ func TestTheJSONOfRecommendIsAContract(t *testing.T) {
 	trace := report.Traces[0]
 	require.Equal(t, []string{"web/shop", "app"}, []string{trace.VPA, trace.Container})
 	require.Equal(t, engine.Step{RuleSet: "container-mode", Version: "1.0.0", Rule: "scaled", At: trace.Steps[0].At, To: "Scale"}, trace.Steps[0])
-	require.Equal(t, engine.Step{RuleSet: "clock-skew", Version: "1.0.0", Stage: "limit", Rule: "max-clock-skew", At: trace.Steps[4].At, Field: "window.clockSkew", From: "unset", To: "1h0m0s"}, trace.Steps[4])
-	require.Equal(t, engine.Step{RuleSet: "estimate", Version: "1.0.0", Stage: "bounds", Rule: "target", At: trace.Steps[8].At, Item: "target", Field: "now.cpu", From: "unset", To: "110m"}, trace.Steps[8])
-	require.Regexp(t, `^rules/estimate\.yaml:[0-9]+:[0-9]+$`, trace.Steps[8].At)
+	require.Equal(t, engine.Step{RuleSet: "clock-skew", Version: "1.0.0", Stage: "limit", Rule: "max-clock-skew", At: trace.Steps[6].At, Field: "window.clockSkew", From: "unset", To: "1h0m0s"}, trace.Steps[6])
+	require.Equal(t, engine.Step{RuleSet: "estimate", Version: "1.0.0", Stage: "bounds", Rule: "target", At: trace.Steps[10].At, Item: "target", Field: "now.cpu", From: "unset", To: "110m"}, trace.Steps[10])
+	require.Regexp(t, `^rules/estimate\.yaml:[0-9]+:[0-9]+$`, trace.Steps[10].At)
 }
