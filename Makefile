@@ -176,7 +176,7 @@ sizing: bench-build ## Measure what docs/sizing.md says, at four sizes, and writ
 	@exec $(BENCH) scale -vpas $(or $(SCALE),$(SIZES)) $(if $(MINUTES),-minutes $(MINUTES)) -doc docs/sizing.md -note "$(NOTE)"
 
 .PHONY: bench-quality
-bench-quality: need-go ## What upstream, KRR and folders of rules would request for real VMs, and how often that is too little, by replays of their usage (15 CPU-seconds a VM)
+bench-quality: need-go ## What upstream, KRR and folders of rules would request for real VMs, and how often that is too little, by replays of their usage (a CPU-second for each VM, month and policy)
 	@go build -o bin/quality ./conformance/quality
 	@exec bin/quality -traces '$(TRACES)' $(if $(VMS),-vms $(VMS)) $(if $(OUTPUT),-o $(OUTPUT)) $(RULES)
 

@@ -35,11 +35,7 @@ func policies(krr string, folders []string) ([]backtest.Candidate, error) {
 		return nil, err
 	}
 	list := []tried{{name: backtest.Upstream}, {name: "krr", folder: krr, halfLife: krrHalfLife}}
-	for _, id := range slices.Sorted(maps.Keys(base.Library.Pipelines)) {
-		if base.Library.Pipelines[id].Name.Value != rules.DefaultPipeline {
-			list = append(list, tried{name: id, pipeline: id})
-		}
-	}
+	list = append(list, pipelines(base)...)
 	for _, argument := range folders {
 		folder, text, found := strings.Cut(argument, "@")
 		of := tried{name: filepath.Base(argument), folder: folder}
@@ -64,6 +60,16 @@ func policies(krr string, folders []string) ([]backtest.Candidate, error) {
 		out = append(out, candidate)
 	}
 	return out, nil
+}
+
+// pipelines are those of the rules but the one that runs by default.
+func pipelines(base *policy.Rules) (out []tried) {
+	for _, id := range slices.Sorted(maps.Keys(base.Library.Pipelines)) {
+		if base.Library.Pipelines[id].Name.Value != rules.DefaultPipeline {
+			out = append(out, tried{name: id, pipeline: id})
+		}
+	}
+	return out
 }
 
 // candidate has overlays in mode Audit or Warn enforced.

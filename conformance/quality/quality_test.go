@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +145,21 @@ func TestTheRulesOfKRRPassTheirTables(t *testing.T) {
 	over, err := base.Over("krr")
 	require.NoError(t, err)
 	require.NoError(t, over.TestOwn())
+}
+
+func TestOtherPipelinesArePinned(t *testing.T) {
+	base, err := policy.Open(policy.Options{})
+	require.NoError(t, err)
+	before := len(pipelines(base))
+	lean, err := base.Over("../../examples/pipeline")
+	require.NoError(t, err)
+	list := pipelines(lean)
+	require.Len(t, list, before+1)
+	i := slices.IndexFunc(list, func(of tried) bool { return of.name == "lean@1.0.0" })
+	require.GreaterOrEqual(t, i, 0)
+	candidate, err := list[i].candidate(lean)
+	require.NoError(t, err)
+	require.Contains(t, candidate.Book.Default().Pipeline(), "lean")
 }
 
 func TestPoliciesAreCompared(t *testing.T) {
