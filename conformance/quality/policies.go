@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/celvpa/celvpa/backtest"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/rules"
+)
+
+// krrFolder holds the rules of KRR, relative to where make runs.
+const krrFolder = "conformance/quality/krr"
+
+// krrHalfLife weighs as much as KRR's 14 days: it is 14 days × ln 2. Memory needs none: its maximum stays.
+const krrHalfLife = 233 * time.Hour
+
+// tried is a folder of rules to lay over the shipped ones, or a pipeline to pin.
+type tried struct {
+	name, folder, pipeline string
+	halfLife               time.Duration // of CPU; 0 = upstream's
+}
+
+// policies are upstream's defaults, KRR, each other pipeline that ships, and folders of rules laid over the shipped ones. A folder
+// may end in @ and the half-life of CPU, such as rules@3h.
+func policies(krr string, folders []string) ([]backtest.Candidate, error) {
+	base, err := policy.Open(policy.Options{Cache: &compile.Cache{}})
+	if err != nil {
+		return nil, err
+	}
+	list := []tried{{name: backtest.Upstream}, {name: "krr", folder: krr, halfLife: krrHalfLife}}
+	list = append(list, pipelines(base)...)
+	for _, argument := range folders {
+		folder, text, found := strings.Cut(argument, "@")
+		of := tried{name: filepath.Base(argument), folder: folder}
+		if of.halfLife, err = time.ParseDuration(text); found && (err != nil || of.halfLife <= 0) {
+			return nil, fmt.Errorf("%s: %q is not a half-life; write one such as 3h", argument, text)
+		}
+		list = append(list, of)
+	}
+	seen := map[string]bool{backtest.Manifest: true, backtest.Hindsight: true}
+	for _, of := range list {
+		if seen[of.name] {
+			return nil, fmt.Errorf("two policies are called %q: rename a folder of rules", of.name)
+		}
+		seen[of.name] = true
+	}
+	var out []backtest.Candidate
+	for _, of := range list {
+		candidate, err := of.candidate(base)
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", of.name, err)
+		}
+		out = append(out, candidate)
+	}
+	return out, nil
+}
+
+// pipelines are those of the rules but the one that runs by default.
+func pipelines(base *policy.Rules) (out []tried) {
+	for _, id := range slices.Sorted(maps.Keys(base.Library.Pipelines)) {
+		if base.Library.Pipelines[id].Name.Value != rules.DefaultPipeline {
+			out = append(out, tried{name: id, pipeline: id})
+		}
+	}
+	return out
+}
+
+// candidate has overlays in mode Audit or Warn enforced.
+func (t tried) candidate(base *policy.Rules) (backtest.Candidate, error) {
+	of := *base
+	if t.folder != "" {
+		over, _, err := base.Under(t.folder)
+		if err != nil {
+			return backtest.Candidate{}, err
+		}
+		of = *over
+	}
+	if t.pipeline != "" {
+		of.Options.Pipeline = t.pipeline
+	}
+	out := backtest.Candidate{Name: t.name, HalfLives: model.DefaultSettings()}
+	if t.halfLife > 0 {
+		out.HalfLives.CPUHalfLife = t.halfLife
+	}
+	var err error
+	out.Book, err = of.Compile()
+	return out, err
+}
