@@ -30,7 +30,7 @@ help: ## Show this list
 	@echo '             PROGRAMS=upstream,celvpa (make bench-recommender, bench-pods and bench-updater)  CHECK=1 (make bench-… fails if a target is missed)'
 	@echo '             SCALE=50000, MINUTES=60 and COMPONENTS=recommender,updater (make bench-scale)  NOTE=text (make sizing: what the page is to say of the machine)'
 	@echo '             DURATION=20m, SCALE=50 and SEED=1 (make soak)'
-	@echo '             TRACES=folder of GWA-T-12, VMS=tune, decide or all, RULES="folder folder@3h" (@: half-life of CPU) and OUTPUT=json (make bench-quality)'
+	@echo '             TRACES=folder of GWA-T-12, VMS=tune, decide or all, RULES="folder folder" and OUTPUT=json (make bench-quality)'
 	@echo '             VERSION=v1.2.3 (make release, image, image-push)  REPOSITORY=registry/team and INSECURE=1 (make image-push)'
 	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
 	@echo '             PATIENCE=5m, BESIDE=1, TESTS=regexp and LOAD_IMAGE=command (make test-node: how long a step may take, celvpa beside the node, which tests, and what imports an image archive into the node of KUBECONFIG)'

@@ -5,12 +5,9 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/celvpa/celvpa/backtest"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/rules"
 )
@@ -18,31 +15,21 @@ import (
 // krrFolder holds the rules of KRR, relative to where make runs.
 const krrFolder = "conformance/quality/krr"
 
-// krrHalfLife weighs as much as KRR's 14 days: it is 14 days × ln 2. Memory needs none: its maximum stays.
-const krrHalfLife = 233 * time.Hour
-
 // tried is a folder of rules to lay over the shipped ones, or a pipeline to pin.
 type tried struct {
 	name, folder, pipeline string
-	halfLife               time.Duration // of CPU; 0 = upstream's
 }
 
-// policies are upstream's defaults, KRR, each other pipeline that ships, and folders of rules laid over the shipped ones. A folder
-// may end in @ and the half-life of CPU, such as rules@3h.
+// policies are upstream's defaults, KRR, each other pipeline that ships, and folders of rules laid over the shipped ones.
 func policies(krr string, folders []string) ([]backtest.Candidate, error) {
 	base, err := policy.Open(policy.Options{Cache: &compile.Cache{}})
 	if err != nil {
 		return nil, err
 	}
-	list := []tried{{name: backtest.Upstream}, {name: "krr", folder: krr, halfLife: krrHalfLife}}
+	list := []tried{{name: backtest.Upstream}, {name: "krr", folder: krr}}
 	list = append(list, pipelines(base)...)
-	for _, argument := range folders {
-		folder, text, found := strings.Cut(argument, "@")
-		of := tried{name: filepath.Base(argument), folder: folder}
-		if of.halfLife, err = time.ParseDuration(text); found && (err != nil || of.halfLife <= 0) {
-			return nil, fmt.Errorf("%s: %q is not a half-life; write one such as 3h", argument, text)
-		}
-		list = append(list, of)
+	for _, folder := range folders {
+		list = append(list, tried{name: filepath.Base(folder), folder: folder})
 	}
 	seen := map[string]bool{backtest.Manifest: true, backtest.Hindsight: true}
 	for _, of := range list {
@@ -85,10 +72,7 @@ func (t tried) candidate(base *policy.Rules) (backtest.Candidate, error) {
 	if t.pipeline != "" {
 		of.Options.Pipeline = t.pipeline
 	}
-	out := backtest.Candidate{Name: t.name, HalfLives: model.DefaultSettings()}
-	if t.halfLife > 0 {
-		out.HalfLives.CPUHalfLife = t.halfLife
-	}
+	out := backtest.Candidate{Name: t.name}
 	var err error
 	out.Book, err = of.Compile()
 	return out, err

@@ -126,11 +126,9 @@ func TestIntervalsAreTheSameInEachRun(t *testing.T) {
 
 func TestFoldersOfRulesAreChecked(t *testing.T) {
 	for name, tt := range map[string]struct{ folder, want string }{
-		"a name twice":     {"x/krr", `two policies are called "krr"`},
-		"a baseline":       {"manifest", `two policies are called "manifest"`},
-		"no half-life":     {"krr@soon", `"soon" is not a half-life`},
-		"a half-life of 0": {"krr@0s", `"0s" is not a half-life`},
-		"no such folder":   {"none", "policy none"},
+		"a name twice":   {"x/krr", `two policies are called "krr"`},
+		"a baseline":     {"manifest", `two policies are called "manifest"`},
+		"no such folder": {"none", "policy none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := policies("krr", []string{tt.folder})
