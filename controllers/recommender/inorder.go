@@ -4,19 +4,16 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/engine"
 )
 
 // outOfOrder is a bound that a rule left beyond the target.
-type outOfOrder struct {
-	bound, target, relation string
-}
+type outOfOrder struct{ bound, relation string }
 
+// Error has no amounts: they change with each sample, and the status would with them.
 func (e *outOfOrder) Error() string {
-	return fmt.Sprintf("%s is %s the target %s, so it is set to the target", e.bound, e.relation, e.target)
+	return fmt.Sprintf("%s is %s the target, so it is set to the target", e.bound, e.relation)
 }
 
 // inOrder moves the bounds of a recommendation to its target where overlays left the lower bound above it or the upper bound below it,
@@ -42,7 +39,7 @@ func inOrder(bounds facts.Bounds, plan *engine.Plan, trace func() *engine.Trace)
 			if len(overlays) == 0 {
 				return nil
 			}
-			err := &outOfOrder{bound: facts.BoundNames[i] + "." + name + " " + amountText(resource, bound), relation: relation, target: amountText(resource, target)}
+			err := &outOfOrder{bound: facts.BoundNames[i] + "." + name, relation: relation}
 			fault := trace().Blame("now."+name, err, facts.BoundNames[0], facts.BoundNames[i])
 			if fault == nil {
 				fault = &engine.RuleError{Path: "of overlay " + strings.Join(overlays, ", "), Err: err}
@@ -52,11 +49,4 @@ func inOrder(bounds facts.Bounds, plan *engine.Plan, trace func() *engine.Trace)
 		}
 	}
 	return failed
-}
-
-func amountText(resource corev1.ResourceName, n int64) string {
-	if resource == corev1.ResourceCPU {
-		return milliCPU(n)
-	}
-	return memory(n)
 }

@@ -151,8 +151,8 @@ func TestBoundsThatAnOverlayPutsOnTheWrongSideOfTheTarget(t *testing.T) {
 		factor, says string
 		of           func(vpav1.RecommendedContainerResources) corev1.ResourceList
 	}{
-		"lowerBound": {"9.0", "lowerBound.cpu 1116m is above the target 126m, so it is set to the target", func(r vpav1.RecommendedContainerResources) corev1.ResourceList { return r.LowerBound }},
-		"upperBound": {"0.1", "upperBound.cpu 63m is below the target 126m", func(r vpav1.RecommendedContainerResources) corev1.ResourceList { return r.UpperBound }},
+		"lowerBound": {"9.0", "lowerBound.cpu is above the target, so it is set to the target", func(r vpav1.RecommendedContainerResources) corev1.ResourceList { return r.LowerBound }},
+		"upperBound": {"0.1", "upperBound.cpu is below the target, so", func(r vpav1.RecommendedContainerResources) corev1.ResourceList { return r.UpperBound }},
 	} {
 		t.Run(bound, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "wider.yaml")
