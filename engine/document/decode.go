@@ -222,6 +222,7 @@ func (d *Decoder) pipelineFields(p *Pipeline) fields {
 		"extends":     d.into(&p.Extends),
 		"params":      d.params(&p.Params),
 		"definitions": each(d, &p.Definitions, d.definitionFields),
+		"set":         d.assignments(&p.Set),
 		"insert": each(d, &p.Insert, func(i *Insertion, _ source.Scalar) fields {
 			return fields{"before": d.into(&i.Before), "to": d.into(&i.To)}
 		}),

@@ -89,6 +89,7 @@ func (p *Pipeline) over(base *Pipeline) *Pipeline {
 	out.Params = layOver(base.Params, p.Params, func(x Param) string { return x.Name.Value }, inherit("param"))
 	out.Definitions = layOver(base.Definitions, p.Definitions, func(x Definition) string { return x.Name.Value }, inherit("definition"))
 	out.Points = layOver(base.Points, p.Points, func(x PipelinePoint) string { return x.Point.Value }, inherit("point"))
+	out.Set = layOver(base.Set, p.Set, func(x Assignment) string { return x.Path.Value }, inherit("set"))
 	out.Insert = layOver(base.Insert, p.Insert, func(x Insertion) string { return x.Before.Value }, func(string) {})
 	return &out
 }

@@ -157,7 +157,8 @@ type Pipeline struct {
 	Params      []Param       // shared by all rule sets that run
 	Definitions []Definition  // expressions that all rule sets that run may call
 	Points      []PipelinePoint
-	Insert      []Insertion // where overlays do well to insert
+	Set         []Assignment // params of rule sets, keyed as in overlays; flags do not change them
+	Insert      []Insertion  // where overlays do well to insert
 
 	inherited map[string]*Pipeline // declarers of what is not its own, by kind and name
 }

@@ -62,6 +62,14 @@ func Resolve(lib *document.Library, pipe *document.Pipeline, reg *registry.Regis
 		}
 		r.Points = append(r.Points, point)
 	}
+	for _, a := range pipe.Set {
+		key, err := r.paramKey(a.Path.Value)
+		if err != nil {
+			ps.At(a.Path, pipe.Subject(), err.Error())
+			continue
+		}
+		r.Params[key] = a.Expression
+	}
 	return r
 }
 
