@@ -34,6 +34,20 @@ func planOf(t *testing.T, book *compile.Rulebook, pipeline string) *engine.Plan 
 	return nil
 }
 
+func TestAPipelineSetsParamsOfWhatItExtends(t *testing.T) {
+	files := extended + extending("p", "  set: {most.price: 60}\n") + strings.Replace(extending("r", "  set: {most.weight: 70}\n"), "{name: r}", "{name: s}", 1)
+	book, err := bookOf(files)
+	require.NoError(t, err)
+	require.Equal(t, []string{"pipeline p@1.0.0 → r@1.0.0", "param most.price 50 → 60"}, engine.Diff(planOf(t, book, "p@1.0.0"), planOf(t, book, "r@1.0.0")))
+	require.Equal(t, []string{"pipeline p@1.0.0 → s@1.0.0", "param most.price 50 → 60", "param most.weight 900 → 70"},
+		engine.Diff(planOf(t, book, "p@1.0.0"), planOf(t, book, "s@1.0.0")), "what it inherits is set, too")
+
+	_, err = bookOf(extended + extending("p", "  set: {most.size: 60}\n"))
+	require.ErrorContains(t, err, `pipeline r@1.0.0 has no parameter "most.size"; did you mean most.price`)
+	_, err = bookOf(extended + extending("p", "  set: {most.price: much}\n"))
+	require.ErrorContains(t, err, "much")
+}
+
 func TestAPipelineChangesWhatItExtends(t *testing.T) {
 	book, err := bookOf(extended + extending("p", `
   params:

@@ -56,6 +56,14 @@ func (o *backtestOptions) policies() (*tried, error) {
 		name = folderName(o.rules.dir)
 	}
 	out.named = []namedRules{{name: name, rules: base}}
+	for _, pipeline := range o.pipelines {
+		if _, err := base.Library.Pipeline(pipeline); err != nil {
+			return nil, fmt.Errorf("--pipelines: %w", err)
+		}
+		other := *base
+		other.Options.Pipeline = pipeline
+		out.named = append(out.named, namedRules{name: pipeline, rules: &other})
+	}
 	for _, folder := range o.folders {
 		over, err := base.Over(folder)
 		if errors.Is(err, fs.ErrNotExist) {
