@@ -43,7 +43,7 @@ func TestAPipelineSetsParamsOfWhatItExtends(t *testing.T) {
 		engine.Diff(planOf(t, book, "p@1.0.0"), planOf(t, book, "s@1.0.0")), "what it inherits is set, too")
 
 	_, err = bookOf(extended + extending("p", "  set: {most.size: 60}\n"))
-	require.ErrorContains(t, err, `pipeline r@1.0.0 has no parameter "most.size"; did you mean most.price`)
+	require.ErrorContains(t, err, `pipeline r@1.0.0 has no parameter "most.size"; it has most.price, most.weight`)
 	_, err = bookOf(extended + extending("p", "  set: {most.price: much}\n"))
 	require.ErrorContains(t, err, "much")
 }

@@ -160,9 +160,15 @@ func (d *ruleDiff) print(p *page) {
 	}
 }
 
-// books compares all pipelines and overlays.
+// books compares all pipelines and overlays. What changes in other pipelines as in the default one is left out, and so is what an
+// overlay changes in others, if it changes that.
 func (d *ruleDiff) books(a, b *compile.Rulebook) {
 	before, after := plansByID(a), plansByID(b)
+	standard := b.Default()
+	var alike []string
+	if old := before[standard.Pipeline()]; old != nil {
+		alike = engine.Diff(old, standard)
+	}
 	for _, plan := range a.Plans() {
 		if after[plan.Pipeline()] == nil {
 			d.gone("pipeline " + plan.Pipeline())
@@ -170,7 +176,9 @@ func (d *ruleDiff) books(a, b *compile.Rulebook) {
 	}
 	for _, plan := range b.Plans() {
 		if old := before[plan.Pipeline()]; old != nil {
-			d.add("pipeline "+plan.Pipeline(), engine.Diff(old, plan))
+			if lines := engine.Diff(old, plan); plan == standard || !slices.Equal(lines, alike) {
+				d.add("pipeline "+plan.Pipeline(), lines)
+			}
 			continue
 		}
 		d.add("pipeline "+plan.Pipeline()+" is new, against "+a.Default().Pipeline(), engine.Diff(a.Default(), plan))
@@ -179,7 +187,17 @@ func (d *ruleDiff) books(a, b *compile.Rulebook) {
 	for _, e := range a.Effects() {
 		old[e.Pipeline+" "+e.Overlay.Name.Value] = e
 	}
+	usual := map[string]compile.OverlayEffect{} // of overlays on the default pipeline
 	for _, e := range b.Effects() {
+		if e.Pipeline == standard.Pipeline() {
+			usual[e.Overlay.Name.Value] = e
+		}
+	}
+	for _, e := range b.Effects() {
+		if of, applies := usual[e.Overlay.Name.Value]; applies && e.Pipeline != of.Pipeline {
+			delete(old, e.Pipeline+" "+e.Overlay.Name.Value)
+			continue
+		}
 		title := fmt.Sprintf("overlay %s (%s, for %s) on %s", e.Overlay.Name.Value, e.Overlay.ModeOf(), e.Overlay.Match.String(), e.Pipeline)
 		key := e.Pipeline + " " + e.Overlay.Name.Value
 		was, had := old[key]
@@ -192,7 +210,7 @@ func (d *ruleDiff) books(a, b *compile.Rulebook) {
 		}
 	}
 	for _, e := range a.Effects() {
-		if _, gone := old[e.Pipeline+" "+e.Overlay.Name.Value]; gone {
+		if _, gone := old[e.Pipeline+" "+e.Overlay.Name.Value]; gone && (e.Pipeline == standard.Pipeline() || old[standard.Pipeline()+" "+e.Overlay.Name.Value].Overlay == nil) {
 			d.gone("overlay " + e.Overlay.Name.Value + " on " + e.Pipeline)
 		}
 	}

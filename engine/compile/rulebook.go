@@ -49,7 +49,10 @@ func NewRulebook(lib *document.Library, reg *registry.Registry, o Options) (*Rul
 		return nil, err
 	}
 	b := &Rulebook{library: lib, compiler: c, plans: map[string]*engine.Plan{}, failed: map[string]error{}, bases: map[string]*resolve.Resolved{}, labels: o.Namespaces}
-	for _, id := range slices.Sorted(maps.Keys(lib.Pipelines)) {
+	ids := slices.Sorted(maps.Keys(lib.Pipelines))
+	// Faults of overlays are reported for the default pipeline first.
+	ids = slices.Insert(slices.DeleteFunc(ids, func(id string) bool { return id == standard.ID() }), 0, standard.ID())
+	for _, id := range ids {
 		pipe := lib.Pipelines[id]
 		b.pipelines = append(b.pipelines, pipe)
 		base := resolve.Resolve(lib, pipe, reg, c.ps)
@@ -107,7 +110,7 @@ func (b *Rulebook) WithUntil(o *document.Overlay, spend func(size int) error) (*
 // insert compiles an overlay alone, and checks it against the present ones.
 func (b *Rulebook) insert(o *document.Overlay) {
 	ps := b.compiler.ps
-	meant := false
+	meant, first := false, len(ps.List)
 	for _, pipe := range b.pipelines {
 		if !o.AppliesTo(pipe) {
 			continue
@@ -130,6 +133,7 @@ func (b *Rulebook) insert(o *document.Overlay) {
 		if len(ps.List) == before {
 			b.checkCost(pipe, o)
 		}
+		ps.DropReportedAt(first, before) // the same is the matter in another pipeline
 	}
 	if !meant {
 		ps.At(o.Pipeline, o.Subject(), fmt.Sprintf("no pipeline %q; loaded: %s", o.Pipeline.Value, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", ")))
