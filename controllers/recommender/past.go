@@ -9,6 +9,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // past is what was recommended for a container in the last day: a fact of container.recommend. It is kept
@@ -29,11 +31,10 @@ type targetHour struct {
 // view is the usage of a workload, with the other facts that its rules read.
 func (s *State) view(w *Workload, now time.Time) model.View {
 	out := w.model.View()
-	plan := w.Chosen.Plan
-	if plan == nil {
+	past, requests := w.asks(facts.ReadsPast), w.asks(facts.ReadsRequests)
+	if !past && !requests {
 		return out
 	}
-	past, requests := facts.ReadsPast(plan), facts.ReadsRequests(plan)
 	for i := range out.Containers {
 		c := &out.Containers[i]
 		if past {
@@ -45,6 +46,11 @@ func (s *State) view(w *Workload, now time.Time) model.View {
 		}
 	}
 	return out
+}
+
+// asks reports whether the rules of the VPA read something, or those that are tried beside them.
+func (w *Workload) asks(reads func(*engine.Plan) bool) bool {
+	return w.Chosen.Plan != nil && reads(w.Chosen.Plan) || slices.ContainsFunc(w.Chosen.Shadows, func(s compile.Shadow) bool { return reads(s.Plan) })
 }
 
 // pastOf begins with the target in the status of the VPA.
@@ -65,7 +71,7 @@ func (w *Workload) pastOf(container string, now time.Time) *past {
 
 // noteTargets notes what is recommended now, if rules read it later.
 func (w *Workload) noteTargets(r *vpav1.RecommendedPodResources, now time.Time) {
-	if w.Chosen.Plan == nil || !facts.ReadsPast(w.Chosen.Plan) {
+	if !w.asks(facts.ReadsPast) {
 		w.past = nil
 		return
 	}
@@ -126,7 +132,7 @@ func (w *Workload) storePast(container string, status *vpav1.VerticalPodAutoscal
 
 // resumePast takes up what a checkpoint says was recommended for a container. The error says why it cannot.
 func (w *Workload) resumePast(container string, status *vpav1.VerticalPodAutoscalerCheckpointStatus, now time.Time) error {
-	if status.Resume == nil || status.Resume.Past == nil || w.Chosen.Plan == nil || !facts.ReadsPast(w.Chosen.Plan) {
+	if status.Resume == nil || status.Resume.Past == nil || !w.asks(facts.ReadsPast) {
 		return nil
 	}
 	from := status.Resume.Past

@@ -124,9 +124,18 @@ func TestATargetRisesByHalfADayAndARestartDoesNotForget(t *testing.T) {
 }
 
 func TestThePastIsKeptOnlyWhereRulesReadIt(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	d := newDaily(t, aVPA(), "")
-	d.use(100, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 1)
+	d.use(100, begin, 1)
 	require.Empty(t, d.w.past)
+
+	text, err := os.ReadFile("../../examples/cookbook/daily.yaml")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "audited.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "spec:\n  change:", "spec:\n  mode: Audit\n  change:", 1)), 0o600))
+	audited := newDaily(t, aVPA(), path)
+	audited.use(100, begin, 2)
+	require.Equal(t, time.Hour+55*time.Minute, audited.view(audited.w, begin.Add(2*time.Hour)).Containers[0].Situation.Past.Known, "an overlay that is only tried sees it, too")
 }
 
 // wider is an overlay whose rule changes one bound.
