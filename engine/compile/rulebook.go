@@ -183,7 +183,7 @@ func (b *Rulebook) Everywhere() (*engine.Plan, error) {
 	return b.plan(pipe, all)
 }
 
-// Plans lists the plans of all pipelines without overlays, by name and version.
+// Plans lists the plans of all pipelines without overlays, the default one first, then by name and version.
 func (b *Rulebook) Plans() []*engine.Plan {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
