@@ -17,7 +17,7 @@ func TestShellsCompleteValues(t *testing.T) {
 	for args, want := range map[string][]string{
 		"validate -o ":                                                      {"github", "json", "junit", "table", "yaml"},
 		"plan --output w":                                                   {"wide"},
-		"plan --pipeline ":                                                  {"careful@1.0.0", "default@1.0.0", "follow@1.0.0"},
+		"plan --pipeline ":                                                  {"default@1.0.0"},
 		"plan --feature-gates InPlace=true,Mem":                             {"InPlace=true,MemoryPerCPURatio=true"},
 		"plan --kubeconfig " + config + " --context ":                       {"dev", "prod"},
 		"plan --kubeconfig " + dir + "/missing -n ":                         nil,

@@ -83,6 +83,21 @@ func TestRecipesThatChangeNumbersInABacktest(t *testing.T) {
 	}
 }
 
+func TestThePipelinesOfTheNumbersPass(t *testing.T) {
+	out, err := celvpa(t, "rules", "lint", "../../examples/numbers")
+	require.NoError(t, err, out)
+	out, err = celvpa(t, "test", "--rules-dir", "../../examples/numbers", "--run", "^recent-peak", "--coverage")
+	require.Error(t, err, "the rows are about recent-peak, and reach only a part of estimate")
+	require.Contains(t, out, "2 tables, 9 rows, 0 failed")
+	require.Regexp(t, `100%  recent-peak@1\.0\.0 `, out)
+	out, err = celvpa(t, "backtest", "-f", "../../examples/backtest/workloads.yaml", "--history", "../../examples/backtest/usage.csv.gz", "--rules-dir", "../../examples/numbers", "--pipelines", "follow,careful")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^follow +1\.`, out)
+	require.Regexp(t, `(?m)^careful +2\.`, out)
+	_, err = celvpa(t, "backtest", "-f", "../../examples/backtest/workloads.yaml", "--history", "../../examples/backtest/usage.csv.gz", "--pipelines", "folow")
+	require.ErrorContains(t, err, `--pipelines: no pipeline "folow"; loaded: default@1.0.0`)
+}
+
 func TestLintNamesWhereAnOverlayShouldInsert(t *testing.T) {
 	late := func(where, entry string) string {
 		file := filepath.Join(t.TempDir(), "late.yaml")

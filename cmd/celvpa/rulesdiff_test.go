@@ -25,7 +25,7 @@ func TestAVPAThatCannotBeUsedLeavesTheAnswersAboutOthers(t *testing.T) {
 	const huge = "---\napiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: huge}\nspec: {targetRef: {kind: Deployment, name: huge}, updatePolicy: {minReplicas: 3000000000}}\n"
 	const cannotRead = "standard input:6: VerticalPodAutoscaler default/huge cannot be used: spec.updatePolicy.minReplicas cannot be read: it is 3000000000: must be a whole number of at most 2147483647"
 	const pinned = "---\napiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: pinned, annotations: {rules.celvpa.dev/pipeline: other@1.0.0}}\nspec: {targetRef: {kind: Deployment, name: pinned}}\n"
-	const notLoaded = `VerticalPodAutoscaler default/pinned: pipeline "other@1.0.0" is not loaded; write it as name@version, there is careful@1.0.0, default@1.0.0, follow@1.0.0`
+	const notLoaded = `VerticalPodAutoscaler default/pinned: pipeline "other@1.0.0" is not loaded; write it as name@version, there is default@1.0.0`
 	diff, render := []string{"rules", "diff", "shipped", "shipped"}, []string{"rules", "render"}
 	for name, tt := range map[string]struct {
 		args      []string

@@ -37,8 +37,6 @@ func TestLinesOfRulesFitAScreen(t *testing.T) {
 
 // relates lists the rule files in which a line for CPU has one for memory beside it, with the reason.
 var relates = map[string]string{
-	"careful.yaml":              "a pipeline sets the params of each resource",
-	"follow.yaml":               "a pipeline sets the params of each resource",
 	"fit-memory-per-cpu.yaml":   "each resource is computed from the other",
 	"memory-per-cpu-ratio.yaml": "each resource is computed from the other",
 	"memory-per-cpu.yaml":       "each resource is computed from the other",
