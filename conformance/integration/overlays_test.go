@@ -145,7 +145,9 @@ func anOverlayIsForNamespacesByLabel(t *testing.T) {
 			if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &v); err != nil || v.Status.Recommendation == nil {
 				return false, err
 			}
-			return v.Status.Recommendation.ContainerRecommendations[0].Target.Cpu().String() == step.cpu, nil
+			return slices.ContainsFunc(v.Status.Recommendation.ContainerRecommendations, func(c vpav1.RecommendedContainerResources) bool { // none before the first samples
+				return c.Target.Cpu().String() == step.cpu
+			}), nil
 		})
 	}
 }
