@@ -151,15 +151,7 @@ type slimPod struct {
 		Containers     []slimContainer              `json:"containers"`
 		InitContainers []slimContainer              `json:"initContainers"`
 		NodeName       string                       `json:"nodeName"`
-		Affinity       struct {
-			NodeAffinity struct {
-				Required struct {
-					Terms []struct {
-						MatchFields []corev1.NodeSelectorRequirement `json:"matchFields"`
-					} `json:"nodeSelectorTerms"`
-				} `json:"requiredDuringSchedulingIgnoredDuringExecution"`
-			} `json:"nodeAffinity"`
-		} `json:"affinity"`
+		Affinity       *corev1.Affinity             `json:"affinity"`
 	} `json:"spec"`
 }
 
@@ -180,14 +172,7 @@ func decodePod(data []byte) (*corev1.Pod, error) {
 	}}
 	pod.Spec.Resources = read.Spec.Resources
 	pod.Spec.Containers, pod.Spec.InitContainers = containers(read.Spec.Containers), containers(read.Spec.InitContainers)
-	pod.Spec.NodeName = read.Spec.NodeName
-	if terms := read.Spec.Affinity.NodeAffinity.Required.Terms; len(terms) > 0 {
-		required := &corev1.NodeSelector{}
-		for _, term := range terms {
-			required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchFields: term.MatchFields})
-		}
-		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
-	}
+	pod.Spec.NodeName, pod.Spec.Affinity = read.Spec.NodeName, read.Spec.Affinity
 	return pod, nil
 }
 

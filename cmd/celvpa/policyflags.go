@@ -133,7 +133,6 @@ type policyFlags struct {
 	ruleOptions
 
 	of     offlineCommand
-	checks options // of durations
 	pflags *pflag.FlagSet
 }
 
@@ -179,7 +178,7 @@ func (o *policyFlags) read() (*policy.Rules, error) {
 			errs = append(errs, errors.New(why))
 		}
 	})
-	return rules, faults.Join(append(errs, o.checks.checkDurations())...)
+	return rules, faults.Join(errs...)
 }
 
 // whyGated is why a flag cannot act while gates are off; empty where some rule set that it sets something of is not behind one.

@@ -40,7 +40,6 @@ type liveDiff struct {
 	offline // without its flags of rules
 	on      bool
 	top     int
-	checks  options // of durations
 }
 
 func (d *liveDiff) add(cmd *cobra.Command) {
@@ -61,7 +60,7 @@ func (d *liveDiff) check(p *printer) error {
 	case d.on && flag != "" && len(d.files) > 0:
 		return fmt.Errorf("-f and --%s exclude each other: objects come from manifests or from a cluster", flag)
 	case d.on:
-		return d.checks.checkDurations()
+		return nil
 	case flag != "":
 		return fmt.Errorf("--%s is for --live", flag)
 	case d.top != 0 || len(d.files) > 0 || d.now != "":

@@ -175,9 +175,9 @@ func EstimateFacts(v *vpav1.VerticalPodAutoscaler, container string, e Estimate,
 }
 
 // RecommendFacts binds the facts of container.recommend; rules write to bounds.
-func RecommendFacts(v *vpav1.VerticalPodAutoscaler, container string, policy *lang.Record, now Situation, bounds Bounds) *registry.Facts {
+func RecommendFacts(v *vpav1.VerticalPodAutoscaler, container string, policy *lang.Record, in RecommendInput, bounds Bounds) *registry.Facts {
 	f := containerRecommend.NewFacts().Set("vpa", metadata.Of(v)).Set("container", lang.Text(container)).Set("policy", policy)
-	f.Set("requests", now.Requests.record()).Set("limits", now.Limits.record()).Set("past", pastSchema.Of(now.Past))
+	f.Set("requests", in.Requests.record()).Set("limits", in.Limits.record()).Set("past", pastSchema.Of(in.Past))
 	f.Set("integerCPU", types.Bool(integerCPU(v, container)))
 	bounds.addTo(f)
 	return f

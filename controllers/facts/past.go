@@ -9,8 +9,8 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Situation is what container.recommend knows of a container besides its estimate. The zero value knows nothing.
-type Situation struct {
+// RecommendInput is what container.recommend knows of a container besides its estimate. The zero value knows nothing.
+type RecommendInput struct {
 	Requests, Limits Amounts // the largest of its pods
 	Past             Past
 }

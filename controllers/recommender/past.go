@@ -38,11 +38,11 @@ func (s *State) view(w *Workload, now time.Time) model.View {
 	for i := range out.Containers {
 		c := &out.Containers[i]
 		if past {
-			c.Situation.Past = w.pastOf(c.Container, now).facts(now)
-			c.Situation.Past.OOMs = w.ooms[c.Container].since(now.Add(-facts.PastTime))
+			c.Input.Past = w.pastOf(c.Container, now).facts(now)
+			c.Input.Past.OOMs = w.ooms[c.Container].since(now.Add(-facts.PastTime))
 		}
 		if requests {
-			c.Situation.Requests, c.Situation.Limits = w.model.Largest(c.Container)
+			c.Input.Requests, c.Input.Limits = w.model.Largest(c.Container)
 		}
 	}
 	return out

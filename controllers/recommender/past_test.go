@@ -135,7 +135,7 @@ func TestThePastIsKeptOnlyWhereRulesReadIt(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "spec:\n  change:", "spec:\n  mode: Audit\n  change:", 1)), 0o600))
 	audited := newDaily(t, aVPA(), path)
 	audited.use(100, begin, 2)
-	require.Equal(t, time.Hour+55*time.Minute, audited.view(audited.w, begin.Add(2*time.Hour)).Containers[0].Situation.Past.Known, "an overlay that is only tried sees it, too")
+	require.Equal(t, time.Hour+55*time.Minute, audited.view(audited.w, begin.Add(2*time.Hour)).Containers[0].Input.Past.Known, "an overlay that is only tried sees it, too")
 }
 
 // wider is an overlay whose rule changes one bound.

@@ -45,7 +45,7 @@ type Usage struct {
 	Present    bool // a running pod of the workload has such a container, or, while none runs, one that has finished
 	Restored   bool // some of it was restored from a checkpoint
 
-	Situation facts.Situation // what else its rules read, set by the caller
+	Input facts.RecommendInput // what else its rules read, set by the caller
 }
 
 // View is the usage of a workload at one time, merged over its pods.
