@@ -151,7 +151,7 @@ func (r *replay) admit(pod *corev1.Pod) *corev1.Pod {
 		return pod
 	}
 	rules := policy.For(r.policy.Book, &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}})
-	req := podreview.Request{Pod: pod, Limits: r.limits[pod.Namespace], Nodes: r.Nodes}
+	req := podreview.Request{Pod: pod, Limits: r.limits[pod.Namespace], Objects: r.Objects}
 	if v := r.match(matcher.Admission, pod); v != nil {
 		req.VPA, rules = v.Object, v.Rules
 	}

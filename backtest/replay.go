@@ -117,6 +117,7 @@ func newReplay(s *setting, in *shard, c *Candidate) *replay {
 	if c.Book != nil {
 		r.state = recommender.NewState(model.UnusedGrace, logr.New(&noteSink{to: r}), nil)
 		r.state.Quiet()
+		r.state.Objects = r.Objects
 		r.state.UseRules(c.Book)
 		r.useVPAs()
 	}

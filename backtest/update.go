@@ -111,7 +111,7 @@ func (r *replay) candidate(slot int, v *liveVPA, now time.Time) *podupdate.Candi
 		return last
 	}
 	out, failed := r.step(v, nil, now).Candidate(podupdate.Request{
-		Pod: p.pod, VPA: v.Object, Limits: r.limits[p.pod.Namespace], Now: now, Other: p.other, Template: r.in.slots[slot].staged.Next.Spec.Containers, Nodes: r.Nodes,
+		Pod: p.pod, VPA: v.Object, Limits: r.limits[p.pod.Namespace], Now: now, Other: p.other, Template: r.in.slots[slot].staged.Next.Spec.Containers, Objects: r.Objects,
 	}, nil, nil)
 	for _, err := range failed {
 		r.note("pods of %s: %v; its values are left as they were", ownerOf(p.pod), err)

@@ -89,7 +89,7 @@ func (a *admission) review(p *manifests.NewPod, by changedBy, explain bool) Admi
 		pod.Name = pod.GenerateName + "%" // as the admission controller names it
 	}
 	v := by.vpa
-	req := podreview.Request{Pod: pod, Limits: a.limits[pod.Namespace], Nodes: a.set.Node}
+	req := podreview.Request{Pod: pod, Limits: a.limits[pod.Namespace], Objects: a.set}
 	rules := policy.For(a.book, &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}) // rules for the namespace apply without a VPA too
 	if v != nil {
 		req.VPA, rules = v.Object, v.Rules

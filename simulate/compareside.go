@@ -133,7 +133,7 @@ type admitted struct {
 
 // admit reviews a new pod as the admission controller does.
 func (s *side) admit(running, created *corev1.Pod) admitted {
-	req := podreview.Request{Pod: created, Limits: s.of.limits[created.Namespace], Nodes: s.of.set.Node}
+	req := podreview.Request{Pod: created, Limits: s.of.limits[created.Namespace], Objects: s.of.set}
 	rules := policy.For(s.book, &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: created.Namespace}})
 	if v := s.of.match(matcher.Admission, running); v != nil {
 		req.VPA, rules = v.Object, v.Rules

@@ -88,7 +88,7 @@ func leaves(v *matcher.VPA) (bool, engine.Verdict) {
 
 // assess asks the rules of a VPA what a pod should have. explain adds a trace.
 func (u *updater) assess(v *matcher.VPA, pod *corev1.Pod, group *facts.Group, explain bool) *podupdate.Candidate {
-	request := podupdate.Request{Pod: pod, VPA: v.Object, Limits: u.limits[pod.Namespace], Now: u.now, Other: u.other(v, pod), Nodes: u.set.Node}
+	request := podupdate.Request{Pod: pod, VPA: v.Object, Limits: u.limits[pod.Namespace], Now: u.now, Other: u.other(v, pod), Objects: u.set}
 	if facts.Boosted(pod) {
 		template, err := u.resolver.Template(context.Background(), pod)
 		if err != nil {

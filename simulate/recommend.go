@@ -82,6 +82,7 @@ func (c *Cluster) fed(usage *usagefile.Usage) (*fed, error) {
 	shadows := &policy.Shadows{Component: "recommender", Recorder: noteEvents{to: c}, Clock: c.clock, Log: log}
 	r := &fed{Cluster: c, objects: map[types.UID]vpav1.VerticalPodAutoscaler{}}
 	r.State, r.now, r.workloads = recommender.NewState(model.UnusedGrace, log, shadows), now, map[model.WorkloadID]*recommender.Workload{}
+	r.State.Objects = c.set
 	r.State.UseRules(c.book)
 	w, unusable := c.world()
 	pods, unread := w.place(seen(usage), past)

@@ -73,6 +73,7 @@ func (c *Cluster) Restored() (*Recommender, error) {
 func (c *world) restored(pods []*corev1.Pod, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (*Recommender, error) {
 	now := c.clock.Now()
 	state := recommender.NewState(model.UnusedGrace, logr.New(&noteSink{to: c.Cluster}), nil)
+	state.Objects = c.set
 	state.UseRules(c.book)
 	all := map[model.WorkloadID]*recommender.Workload{}
 	for _, v := range c.vpas {

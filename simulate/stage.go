@@ -23,7 +23,7 @@ type Stage struct {
 	VPAs        []*vpav1.VerticalPodAutoscaler // without status, in the order of the manifests
 	Workloads   []*StagedWorkload              // those that have pods, by namespace, name and kind
 	LimitRanges map[string][]corev1.LimitRange // by namespace
-	Nodes       facts.Nodes
+	Objects     facts.Objects
 	Budgets     []policyv1.PodDisruptionBudget // by namespace and name
 	Resolver    *target.Resolver               // of targets and of the owners of staged pods
 }
@@ -53,7 +53,7 @@ func (c *Cluster) Stage(usage []Seen) (*Stage, error) {
 	w, unusable := c.world()
 	p, unread := w.place(usage, time.Time{})
 	budgets, unreadBudgets := c.budgets()
-	out := &Stage{Budgets: budgets, LimitRanges: w.ranges, Nodes: c.set.Node}
+	out := &Stage{Budgets: budgets, LimitRanges: w.ranges, Objects: c.set}
 	for _, v := range w.vpas {
 		object := v.Object.DeepCopy()
 		object.Status = vpav1.VerticalPodAutoscalerStatus{}

@@ -22,7 +22,7 @@ type Handler struct {
 	Client   client.Client // reads from a cache
 	Resolver *target.Resolver
 	Limits   *limitranges.Cache
-	Nodes    facts.Nodes              // nil = none are known
+	Objects  facts.Objects            // nil = nothing is known
 	Rules    func() *compile.Rulebook // returns the rules in force
 	Shadows  *policy.Shadows
 	Log      logr.Logger

@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
@@ -40,7 +42,7 @@ spec:
 		book, err := policy.Load(policy.Options{Path: path})
 		require.NoError(t, err)
 		var asked []string
-		answer := podreview.Review(policy.For(book, v).Plan, podreview.Request{Pod: pod, VPA: v, Nodes: facts.Nodes(func(name string) *corev1.Node {
+		answer := podreview.Review(policy.For(book, v).Plan, podreview.Request{Pod: pod, VPA: v, Objects: nodes(func(name string) *corev1.Node {
 			asked = append(asked, name)
 			return &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}}}
 		})}, nil)
@@ -50,3 +52,11 @@ spec:
 		require.Equal(t, want.cpu, cpu.String())
 	}
 }
+
+// nodes knows nothing but nodes.
+type nodes func(name string) *corev1.Node
+
+func (n nodes) Node(name string) *corev1.Node                  { return n(name) }
+func (nodes) Nodes() (facts.NodeTotals, bool)                  { return facts.NodeTotals{}, false }
+func (nodes) NamespaceLabels(string) (map[string]string, bool) { return nil, false }
+func (nodes) Workload(target.Key) *metav1.ObjectMeta           { return nil }

@@ -64,7 +64,7 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *s
 		about.logger().Error(err, "cannot determine whether a VPA controls the pod; it is admitted unchanged")
 		v = nil
 	}
-	review := podreview.Request{Pod: pod, Limits: limits, Nodes: h.Nodes}
+	review := podreview.Request{Pod: pod, Limits: limits, Objects: h.Objects}
 	chosen := v
 	if v == nil { // rules for the namespace still apply
 		chosen = matcher.New(rules, &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}, h.Log)

@@ -90,7 +90,7 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 		Client:    p.manager.GetClient(),
 		Resolver:  p.resolver,
 		Limits:    limits,
-		Nodes:     p.nodes.Node,
+		Objects:   p.objects,
 		Rules:     source.Rules,
 		Shadows:   tried,
 		Decisions: o.decisions("admission-controller"),

@@ -130,8 +130,8 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return err
 	}
-	var namespaces *ondemand.Namespaces
-	policyOptions.Namespaces = func(name string) (map[string]string, bool) { return namespaces.Labels(name) } // once all is prepared
+	var objects *ondemand.Objects
+	policyOptions.Namespaces = func(name string) (map[string]string, bool) { return objects.NamespaceLabels(name) } // once all is prepared
 	source, err := policy.NewSource(policyOptions, o.rulesReload, clock.RealClock{}, ctrl.Log.WithName("rules"))
 	if err != nil {
 		return fmt.Errorf("the rules cannot be used:\n%w", err)
@@ -148,7 +148,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return err
 	}
-	namespaces = ondemand.NewNamespaces(proc.manager.GetCache(), ctrl.Log.WithName("rules"))
+	objects = proc.objects
 	overlays, err := proc.followOverlays(ctx, source, ctrl.Log.WithName("rules"))
 	if err != nil {
 		return err

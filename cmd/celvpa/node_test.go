@@ -54,3 +54,34 @@ func TestNodesInManifestsAreFacts(t *testing.T) {
 		require.Equal(t, small, strings.Contains(out, "Node node is small"), out)
 	}
 }
+
+// bySurroundings has rules about the workload of a VPA, its namespace and all nodes.
+const bySurroundings = `---
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: by-surroundings}
+spec:
+  change:
+  - before: eligibility
+    decision:
+      name: told
+      when: workload.labels[?'tier'].orValue('') == 'front' && workload.annotations[?'team'].orValue('') == 'a' && namespaceObject.labels[?'kubernetes.io/metadata.name'].orValue('') == 'web'
+      do: Skip
+      class: Settled
+      reasonExpression: "string(nodes.count) + ' nodes, ' + string(nodes.largest.cpu)"
+`
+
+// TestWorkloadsNamespacesAndNodesInManifestsAreFacts.
+func TestWorkloadsNamespacesAndNodesInManifestsAreFacts(t *testing.T) {
+	shop := strings.Replace(sized("StatefulSet", "", "shop", 2), "name: shop", "name: shop, labels: {tier: front}, annotations: {team: a}", 1)
+	pods := farOff("StatefulSet", "shop") + running("a", "shop", "StatefulSet", "shop") + running("b", "shop", "StatefulSet", "shop") + bySurroundings
+	for text, told := range map[string]bool{
+		shop + nodeOf4 + "---\n{apiVersion: v1, kind: Namespace, metadata: {name: web}}\n": true,
+		shop + nodeOf4: false, // the namespace is not known
+		sized("StatefulSet", "", "shop", 2) + nodeOf4 + "---\n{apiVersion: v1, kind: Namespace, metadata: {name: web}}\n": false,
+	} {
+		out, _, err := run(text+pods, "plan", "-f", "-")
+		require.NoError(t, err)
+		require.Equal(t, told, strings.Contains(out, "1 nodes, 4000"), out)
+	}
+}

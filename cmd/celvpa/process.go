@@ -53,7 +53,7 @@ type process struct {
 	watches  *freshness.Watches
 	lead     *freshness.Lead // nil = without leader election
 	explains inspect.Sources
-	nodes    *ondemand.Nodes
+	objects  *ondemand.Objects
 
 	namespace string          // the only one that is served; empty = all
 	kinds     []client.Object // that are watched
@@ -119,7 +119,7 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, kept map
 			return nil, fmt.Errorf("watching %T: %w", kind, err)
 		}
 	}
-	p.nodes = ondemand.NewNodes(p.manager.GetCache(), ctrl.Log.WithName("cache"))
+	p.objects = ondemand.New(p.manager.GetCache(), clock.RealClock{}, ctrl.Log.WithName("cache"))
 	unreadable := &freshness.Unreadable{Kind: "VerticalPodAutoscaler", Log: ctrl.Log.WithName("cache"),
 		Reason: func(o client.Object) string { return o.(*vpav1.VerticalPodAutoscaler).Unreadable() }}
 	if err := unreadable.Follow(ctx, p.manager.GetCache(), &vpav1.VerticalPodAutoscaler{}); err != nil {

@@ -156,6 +156,7 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 		options.Checkpoints = &recommender.Checkpoints{Timeout: flags.checkpointTimeout, Interval: flags.checkpointInterval}
 	}
 	r := recommender.New(options)
+	r.Objects = p.objects
 	if r.Source, err = flags.usage(o, p, r); err != nil {
 		return err
 	}

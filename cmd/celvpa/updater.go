@@ -103,7 +103,7 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 		Log:        log,
 		Interval:   flags.interval,
 		Namespaces: o.namespaces(),
-		Nodes:      p.nodes.Node,
+		Objects:    p.objects,
 		Concurrent: flags.concurrent,
 		Limits:     updater.NewLimits(flags.rate, flags.burst),
 		FirstCycle: flags.firstCycle,

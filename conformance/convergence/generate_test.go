@@ -188,7 +188,7 @@ func (s *scenario) recommend(t *testing.T, r random, stored *corev1.Pod) {
 		for i := range bounds {
 			bounds[i] = bounds[i].Copy()
 		}
-		require.Empty(t, s.plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(&vpav1.VerticalPodAutoscaler{}, name, facts.Policy(policy), facts.RecommendInput{}, bounds), nil))
+		require.Empty(t, s.plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(s.plan, &vpav1.VerticalPodAutoscaler{}, name, facts.Policy(policy), facts.RecommendInput{}, bounds), nil))
 		containers = append(containers, facts.PodContainer{Name: name, Policy: facts.Policy(policy), Bounds: bounds})
 	}
 	out := &vpav1.RecommendedPodResources{}

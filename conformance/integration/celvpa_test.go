@@ -70,15 +70,16 @@ func TestEssentials(t *testing.T) {
 	serve(t)
 	t.Run("serving", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
-			"recommend, and resize":                    fromUsageToAResizedPod,
-			"recommend, evict, and admit":              recreateEvicts,
-			"evict where a resize is refused":          aRefusedResizeBecomesAnEviction,
-			"leave Off, Initial and lonely pods alone": offInitialAndLonelyPodsAreLeftAlone,
-			"audit an overlay, then enforce it":        anOverlayIsAuditedThenEnforced,
-			"an overlay is for namespaces by label":    anOverlayIsForNamespacesByLabel,
-			"refuse invalid VPAs":                      invalidVPAsAreRefused,
-			"report a target that does not exist":      aTargetThatDoesNotExistIsReported,
-			"serve metrics and health":                 metricsAndHealthAreServed,
+			"recommend, and resize":                      fromUsageToAResizedPod,
+			"recommend, evict, and admit":                recreateEvicts,
+			"evict where a resize is refused":            aRefusedResizeBecomesAnEviction,
+			"leave Off, Initial and lonely pods alone":   offInitialAndLonelyPodsAreLeftAlone,
+			"audit an overlay, then enforce it":          anOverlayIsAuditedThenEnforced,
+			"an overlay is for namespaces by label":      anOverlayIsForNamespacesByLabel,
+			"rules read workloads, namespaces and nodes": rulesReadWorkloadsNamespacesAndNodes,
+			"refuse invalid VPAs":                        invalidVPAsAreRefused,
+			"report a target that does not exist":        aTargetThatDoesNotExistIsReported,
+			"serve metrics and health":                   metricsAndHealthAreServed,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -129,17 +130,34 @@ func oneOverlayOnASharedSettingMovesEveryRule(t *testing.T) {
 // anOverlayIsForNamespacesByLabel, and labels that change count.
 func anOverlayIsForNamespacesByLabel(t *testing.T) {
 	ns := namespace(t, "it-labels")
-	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "by-label"}, Spec: rulesv1alpha1.RuleOverlaySpec{
+	followsLabels(t, ns, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "by-label"}, Spec: rulesv1alpha1.RuleOverlaySpec{
 		Match:  &rulesv1alpha1.RuleOverlayMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"size": "small"}}},
 		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"containerMaxAllowed.cpu": {Raw: []byte(`"300m"`)}}}},
-	}}
+	}})
+}
+
+// rulesReadWorkloadsNamespacesAndNodes, and labels that change count.
+func rulesReadWorkloadsNamespacesAndNodes(t *testing.T) {
+	ns := namespace(t, "it-surroundings")
+	followsLabels(t, ns, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "by-workload"}, Spec: rulesv1alpha1.RuleOverlaySpec{
+		Match: &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}},
+		Change: []rulesv1alpha1.Change{{Before: "container-caps", Stage: &rulesv1alpha1.Stage{
+			Name: "by-workload", Each: &apiextensionsv1.JSON{Raw: []byte(`"bound"`)},
+			When:  "has(now.cpu) && nodes.count > 0 && namespaceObject.labels[?'kubernetes.io/metadata.name'].orValue('') == vpa.namespace && workload.labels[?'size'].orValue('') == 'small'",
+			Rules: []rulesv1alpha1.Rule{{Name: "small", Set: map[string]apiextensionsv1.JSON{"now.cpu": {Raw: []byte(`"cpu('300m')"`)}}}},
+		}}},
+	}})
+}
+
+// followsLabels waits for the target that an overlay makes where label size of an object is small.
+func followsLabels(t *testing.T, ns string, labelled client.Object, overlay *rulesv1alpha1.RuleOverlay) {
 	create(t, overlay)
 	t.Cleanup(func() { _ = cluster.Delete(context.Background(), overlay) })
 	accepted(t, overlay, metav1.ConditionTrue, "in use")
 	create(t, steady(ns, "web", 1), vpa(ns, "web", vpav1.UpdateModeOff))
 	for _, step := range []struct{ label, cpu string }{{"large", steadyCPU.String()}, {"small", "300m"}, {"large", steadyCPU.String()}} {
 		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"size":"`+step.label+`"}}}`))
-		require.NoError(t, cluster.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, label))
+		require.NoError(t, cluster.Patch(t.Context(), labelled, label))
 		hang.Eventually(t, "a target of "+step.cpu, func(ctx context.Context) (bool, error) {
 			var v vpav1.VerticalPodAutoscaler
 			if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &v); err != nil || v.Status.Recommendation == nil {

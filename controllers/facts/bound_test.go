@@ -21,7 +21,7 @@ func TestEveryFactOfAPointIsBound(t *testing.T) {
 	plan.Decide(facts.ContainerSelect, facts.SelectFacts("a", none, facts.Seen{}), trace)
 	estimate, _ := facts.EstimateFacts(v, "a", facts.Estimate{}, none, facts.NewBounds())
 	plan.RunStages(facts.ContainerEstimate, estimate, trace)
-	plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(v, "a", none, facts.RecommendInput{}, facts.NewBounds()), trace)
+	plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(plan, v, "a", none, facts.RecommendInput{}, facts.NewBounds()), trace)
 	facts.RecommendPod(plan, []facts.PodContainer{podContainer(t, "a", nil, "cpu=1")}, facts.PodPolicy(nil), facts.PodRequests{}, trace)
 	facts.Defaults(plan, map[string]any{"spec": map[string]any{
 		"resourcePolicy": map[string]any{"containerPolicies": []any{map[string]any{"containerName": "a"}}},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 )
@@ -72,7 +73,7 @@ var (
 	containerRecommend = &registry.Point{
 		Name: ContainerRecommend, Kind: registry.StagePoint,
 		Doc: "From an estimate to a recommendation; run by the recommender.",
-		Vars: []registry.Var{
+		Vars: append([]registry.Var{
 			containerVar,
 			policyVar,
 			metadataVar,
@@ -80,7 +81,7 @@ var (
 			{Name: "limits", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "their largest limits; unset where none has any"},
 			{Name: "past", Type: lang.RecordOf(pastSchema.Schema), Doc: "what was recommended for the container before; kept, also in checkpoints, from the time on that a rule in force reads it"},
 			{Name: "integerCPU", Type: lang.Bool, Doc: "the VPA asks for whole cores (annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU: \"true\")"},
-		},
+		}, objectVars...),
 		Scopes: []registry.Scope{boundScope},
 	}
 )
@@ -175,12 +176,12 @@ func EstimateFacts(v *vpav1.VerticalPodAutoscaler, container string, e Estimate,
 }
 
 // RecommendFacts binds the facts of container.recommend; rules write to bounds.
-func RecommendFacts(v *vpav1.VerticalPodAutoscaler, container string, policy *lang.Record, in RecommendInput, bounds Bounds) *registry.Facts {
+func RecommendFacts(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, container string, policy *lang.Record, in RecommendInput, bounds Bounds) *registry.Facts {
 	f := containerRecommend.NewFacts().Set("vpa", metadata.Of(v)).Set("container", lang.Text(container)).Set("policy", policy)
 	f.Set("requests", in.Requests.record()).Set("limits", in.Limits.record()).Set("past", pastSchema.Of(in.Past))
 	f.Set("integerCPU", types.Bool(integerCPU(v, container)))
 	bounds.addTo(f)
-	return f
+	return bindObjects(f, in.Objects, plan, ContainerRecommend, v, nil)
 }
 
 // integerCPU reports whether the VPA's annotation asks for whole cores (UPSTREAM.md §2.15).

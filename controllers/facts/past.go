@@ -1,18 +1,21 @@
 package facts
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // RecommendInput is what container.recommend knows of a container besides its estimate. The zero value knows nothing.
 type RecommendInput struct {
 	Requests, Limits Amounts // the largest of its pods
 	Past             Past
+	Objects          Objects // nil = nothing is known
 }
 
 // Amounts are CPU in milli-cores and memory in bytes; 0 = none.
@@ -73,6 +76,11 @@ var pastSchema = lang.Bind("Past",
 
 // ReadsPast reports whether rules read what was recommended before.
 func ReadsPast(plan *engine.Plan) bool { return plan.Reads(ContainerRecommend, "past") }
+
+// ReadsObjects reports whether rules read facts of objects besides the VPA and its pods.
+func ReadsObjects(plan *engine.Plan) bool {
+	return slices.ContainsFunc(objectVars, func(v registry.Var) bool { return plan.Reads(ContainerRecommend, v.Name) })
+}
 
 // ReadsRequests reports whether rules read the requests or limits that pods have.
 func ReadsRequests(plan *engine.Plan) bool {

@@ -48,12 +48,12 @@ var (
 
 // Pod facts of both points.
 var (
-	podFacts = []registry.Var{
+	podFacts = append([]registry.Var{
 		vpaVar,
 		{Name: "limitRange", Type: lang.RecordOf(limitRangesSchema), Doc: "the LimitRanges of the namespace combined: the highest minimum, the lowest maximum and ratio"},
 		{Name: "sidecars", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "what its init containers that keep running request, and their limits, together"},
 		{Name: "creating", Type: lang.Bool, Doc: "the pod is about to be created; false for one that runs"},
-	}
+	}, objectVars...)
 	originalVar = registry.Var{Name: "original", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "what the pod has now"}
 	keptVar     = registry.Var{Name: "keptRatio", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "a request and a limit whose ratio resizes kept so far (annotation vpaLimitRatio); what the pod has now is rounded"}
 	ratioVar    = registry.Var{Name: "ratio", Type: lang.RecordOf(ratiosSchema), Writable: true, Doc: "how its limits follow its requests, chosen by rules at pod.fit; unset = no limit to set"}

@@ -31,7 +31,7 @@ type PodInput struct {
 	Now time.Time
 	// Template are the containers of its owner's pod template; nil = unknown. Only the end of a startup boost needs it.
 	Template []corev1.Container
-	Nodes    Nodes // nil = none are known
+	Objects  Objects // nil = none are known
 }
 
 // PodChange is what the rules want for a pod.
@@ -139,7 +139,7 @@ func resourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 	b := bindPod(PolicyRulesOf(plan), in)
 	// The bounds come first, because the items keep what came of the last.
 	target := b.fitting()
-	target.facts.Set(factNode, in.Nodes.of(plan, PodFit, in.Pod))
+	bindObjects(target.facts, in.Objects, plan, PodFit, in.VPA, in.Pod)
 	fit := func(of boundOfPods, trace *engine.Trace) []*engine.RuleError {
 		b.bind(target, of)
 		return plan.RunStages(PodFit, target.facts, trace)
@@ -154,7 +154,7 @@ func resourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 	}
 	failed = append(fit(targetOfPods, trace), failed...)
 	final := b.resources(target)
-	final.facts.Set(factNode, in.Nodes.of(plan, PodResources, in.Pod))
+	bindObjects(final.facts, in.Objects, plan, PodResources, in.VPA, in.Pod)
 	failed = append(failed, plan.RunStages(PodResources, final.facts, trace)...)
 
 	out := PodChange{Containers: make([]ContainerChange, len(b.parts)), vpa: b.vpa}

@@ -54,7 +54,7 @@ var (
 	podUpdate = &registry.Point{
 		Name: PodUpdate, Kind: registry.DecisionPoint,
 		Doc: "What to do with a running pod; run by the updater, and again after a refused resize.",
-		Vars: []registry.Var{
+		Vars: append([]registry.Var{
 			vpaVar,
 			podVar,
 			containersVar,
@@ -67,7 +67,7 @@ var (
 			{Name: "admission", Type: lang.RecordOf(admissionSchema.Schema), Doc: "the admission controller"},
 			clockVar,
 			runningNodeVar,
-		},
+		}, objectVars...),
 		Outcomes: []registry.Outcome{
 			{Name: DoSkip, Doc: "nothing to do", Classed: true},
 			{Name: DoWait, Doc: "do nothing now, look again next cycle", Classed: true},
@@ -83,7 +83,7 @@ var (
 	podUnboost = &registry.Point{
 		Name: PodUnboost, Kind: registry.DecisionPoint,
 		Doc: "Whether to end the startup boost of a running pod; run by the updater when such a pod is ready and when a boost is over.",
-		Vars: []registry.Var{
+		Vars: append([]registry.Var{
 			podVar,
 			{Name: "boost", Type: lang.RecordOf(podBoostSchema.Schema), Doc: "the startup boosts of its containers, as pod.resources decided"},
 			changeVar,
@@ -91,7 +91,7 @@ var (
 			resizeVar,
 			clockVar,
 			runningNodeVar,
-		},
+		}, objectVars...),
 		Outcomes: []registry.Outcome{
 			{Name: DoSkip, Doc: "nothing to do", Classed: true},
 			{Name: DoWait, Doc: "do nothing now, look again", Classed: true},
@@ -127,12 +127,12 @@ type PodState struct {
 	Resized time.Time // when this process last resized the pod; zero = it did not
 	// Refused evictions and resizes of this pod, for reasons that may apply to it alone.
 	Evictions, Resizes Refusals
-	NoAdmission        string // why admission counts as down; empty = up
-	Refusal            string // why admission would refuse a replacement; empty = it would not
-	Ignored            string // why admission would not change a new pod; empty = it would
-	Other              string // the VPA by which admission would change a new pod, if that is not VPA; else empty
-	Defaulted          string // containers that a resize would give LimitRange defaults; empty = none
-	Nodes              Nodes  // nil = none are known
+	NoAdmission        string  // why admission counts as down; empty = up
+	Refusal            string  // why admission would refuse a replacement; empty = it would not
+	Ignored            string  // why admission would not change a new pod; empty = it would
+	Other              string  // the VPA by which admission would change a new pod, if that is not VPA; else empty
+	Defaulted          string  // containers that a resize would give LimitRange defaults; empty = none
+	Objects            Objects // nil = none are known
 
 	// Bound once; no rule may change them. Nil is not bound yet.
 	vpa, admission             *lang.Record
@@ -254,7 +254,7 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 	if s.Attempt != (Attempt{}) {
 		attempt = attemptSchema.Of(&s.Attempt)
 	}
-	return plan.Decide(PodUpdate, podUpdate.NewFacts().
+	f := podUpdate.NewFacts().
 		Set("vpa", s.vpa).
 		Set("pod", podSchema.Of(s)).
 		Set("containers", s.compared).
@@ -265,8 +265,8 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("resize", s.resizeNow()).
 		Set("attempt", attempt).
 		Set("admission", s.admission).
-		Set("clock", types.Int(s.Now.Unix())).
-		Set(factNode, s.Nodes.of(plan, PodUpdate, s.Pod)), trace)
+		Set("clock", types.Int(s.Now.Unix()))
+	return plan.Decide(PodUpdate, bindObjects(f, s.Objects, plan, PodUpdate, s.VPA, s.Pod), trace)
 }
 
 // bindCommon binds the facts that a pod like this one has not left.
@@ -357,9 +357,8 @@ func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.T
 		Set("change", s.change).
 		Set("group", groupSchema.Of(group)).
 		Set("resize", s.resizeNow()).
-		Set("clock", types.Int(s.Now.Unix())).
-		Set(factNode, s.Nodes.of(plan, PodUnboost, s.Pod))
-	return plan.Decide(PodUnboost, f, trace)
+		Set("clock", types.Int(s.Now.Unix()))
+	return plan.Decide(PodUnboost, bindObjects(f, s.Objects, plan, PodUnboost, s.VPA, s.Pod), trace)
 }
 
 // AnnotationStartupBoost + container name records the resources before a boost (UPSTREAM.md §1.6).

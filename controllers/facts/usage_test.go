@@ -128,7 +128,7 @@ func TestTheRatioIsHeldExactly(t *testing.T) {
 			record := facts.Policy(&vpav1.ContainerResourcePolicy{MemoryPerCPU: resource.NewQuantity(ratio, resource.BinarySI)})
 			bounds := facts.NewBounds()
 			bounds[0].SetInt("cpu", cpu).SetInt("memory", memory)
-			require.Empty(t, plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(v, "a", record, facts.RecommendInput{}, bounds), nil))
+			require.Empty(t, plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(plan, v, "a", record, facts.RecommendInput{}, bounds), nil))
 			cpu, _ = bounds[0].Int("cpu")
 			memory, _ = bounds[0].Int("memory")
 			return cpu, memory

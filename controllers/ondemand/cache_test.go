@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -109,11 +110,11 @@ func TestTheCacheOfAProcess(t *testing.T) {
 			defer mu.Unlock()
 			logged = append(logged, args)
 		}, funcr.Options{})
-		namespaces, nodes := NewNamespaces(objects, log), NewNodes(objects, log)
-		nodes.kind.patience = 100 * time.Millisecond
+		known := New(objects, clock.RealClock{}, log)
+		known.nodes().patience = 100 * time.Millisecond
 		require.True(t, watches != nil || !api.hasAsked(""), "nothing was asked yet")
-		labels, known := namespaces.Labels("shop")
-		require.True(t, known)
+		labels, has := known.NamespaceLabels("shop")
+		require.True(t, has)
 		require.Equal(t, map[string]string{"tier": "front"}, labels)
 		require.True(t, api.hasAsked("as=PartialObjectMetadataList"), "only metadata is read")
 		select {
@@ -122,13 +123,13 @@ func TestTheCacheOfAProcess(t *testing.T) {
 			t.Fatal("nobody watches")
 		}
 		hang.Until(t, func() bool {
-			labels, _ := namespaces.Labels("shop")
+			labels, _ := known.NamespaceLabels("shop")
 			return labels["tier"] == "batch"
 		})
-		require.Nil(t, nodes.Node("a"))
+		require.Nil(t, known.Node("a"))
 		mu.Lock()
 		require.Len(t, logged, 1)
-		require.Contains(t, logged[0], "nodes are not read: allow this process to list and watch them")
+		require.Contains(t, logged[0], `allow this process to list and watch them" "kind"="Node"`)
 		mu.Unlock()
 	}
 }

@@ -34,7 +34,7 @@ type Request struct {
 	Other string
 	// NoAdmission is why evictions are paused; empty = the admission controller is alive.
 	NoAdmission string
-	Nodes       facts.Nodes // nil = none are known
+	Objects     facts.Objects // nil = nothing is known
 }
 
 // Pod is a running pod with what the rules want for it.
@@ -49,11 +49,11 @@ type Pod struct {
 // Assess asks the rules of a plan which resources a pod should have, and how far it is from them.
 // It also returns rules that failed.
 func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.RuleError) {
-	review := facts.ReviewPod(plan, facts.PodInput{Pod: r.Pod, VPA: r.VPA, Limits: r.Limits, Bounds: true, Now: r.Now, Template: r.Template, Nodes: r.Nodes}, trace)
+	review := facts.ReviewPod(plan, facts.PodInput{Pod: r.Pod, VPA: r.VPA, Limits: r.Limits, Bounds: true, Now: r.Now, Template: r.Template, Objects: r.Objects}, trace)
 	change, failed := review.Change, review.Failed
 	p := &Pod{PodState: facts.PodState{
 		Pod: r.Pod, VPA: r.VPA, Change: change, Now: r.Now, NoAdmission: r.NoAdmission, Refusal: review.Refusal(), Other: r.Other,
-		Defaulted: r.Limits.Defaulted(r.Pod, change), Nodes: r.Nodes,
+		Defaulted: r.Limits.Defaulted(r.Pod, change), Objects: r.Objects,
 	}}
 	p.Ignored = ignored(p.Admit(plan, trace))
 	p.Resize = resizeAt(r)
@@ -68,7 +68,7 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 	if over := func(c facts.ContainerChange) bool { return c.Boost.Over }; slices.ContainsFunc(change.Containers, over) && facts.ChangesQOS(r.Pod, change) {
 		without := r.VPA.DeepCopy()
 		without.Status.Recommendation = nil
-		p.before, more = facts.ResourcesForPod(plan, facts.PodInput{Pod: r.Pod, VPA: without, Limits: r.Limits, Now: r.Now, Template: r.Template, Nodes: r.Nodes}, nil)
+		p.before, more = facts.ResourcesForPod(plan, facts.PodInput{Pod: r.Pod, VPA: without, Limits: r.Limits, Now: r.Now, Template: r.Template, Objects: r.Objects}, nil)
 		failed = append(failed, more...)
 		if facts.ChangesQOS(r.Pod, p.before) { // the pod was created with the boost that makes the difference
 			p.before.KeepAmounts()

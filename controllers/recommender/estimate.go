@@ -192,7 +192,7 @@ func (c *scaled) run(v *vpav1.VerticalPodAutoscaler, containers int) []*engine.R
 	estimate, estimated := facts.EstimateFacts(v, name, known, c.record, c.bounds)
 	c.estimated = estimated
 	failed := c.plan.RunStages(facts.ContainerEstimate, estimate, c.trace)
-	recommend := facts.RecommendFacts(v, name, c.record, c.usage.Input, c.bounds)
+	recommend := facts.RecommendFacts(c.plan, v, name, c.record, c.usage.Input, c.bounds)
 	failed = append(failed, c.plan.RunStages(facts.ContainerRecommend, recommend, c.trace)...)
 	return append(failed, inOrder(c.bounds, c.plan, func() *engine.Trace {
 		if c.trace != nil {

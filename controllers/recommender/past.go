@@ -32,7 +32,8 @@ type targetHour struct {
 func (s *State) view(w *Workload, now time.Time) model.View {
 	out := w.model.View()
 	past, requests := w.asks(facts.ReadsPast), w.asks(facts.ReadsRequests)
-	if !past && !requests {
+	objects := s.asksObjects(w)
+	if !past && !requests && !objects {
 		return out
 	}
 	for i := range out.Containers {
@@ -41,12 +42,18 @@ func (s *State) view(w *Workload, now time.Time) model.View {
 			c.Input.Past = w.pastOf(c.Container, now).facts(now)
 			c.Input.Past.OOMs = w.ooms[c.Container].since(now.Add(-facts.PastTime))
 		}
+		if objects {
+			c.Input.Objects = s.Objects
+		}
 		if requests {
 			c.Input.Requests, c.Input.Limits = w.model.Largest(c.Container)
 		}
 	}
 	return out
 }
+
+// asksObjects reports whether a recommendation may change although usage and the VPA do not.
+func (s *State) asksObjects(w *Workload) bool { return s.Objects != nil && w.asks(facts.ReadsObjects) }
 
 // asks reports whether the rules of the VPA read something, or those that are tried beside them.
 func (w *Workload) asks(reads func(*engine.Plan) bool) bool {

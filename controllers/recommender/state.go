@@ -29,6 +29,9 @@ import (
 // State is the recommender's memory: rules, VPAs, pods and usage. It has no client and no clock,
 // and belongs to one goroutine.
 type State struct {
+	// Objects are what its rules may ask for; nil = nothing is known.
+	Objects facts.Objects
+
 	logger  logr.Logger
 	shadows *policy.Shadows // nil = audited overlays are not evaluated
 	// tolerance is Options.BoundsTolerance.

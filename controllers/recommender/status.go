@@ -36,7 +36,7 @@ func (s *State) Update(w *Workload, now time.Time) *Update {
 	if w.Found.Problem != nil {
 		of.problem = w.Found.Problem.Message
 	}
-	if !w.model.TakeChanged() && w.done == of && w.waiting.IsZero() && w.panicked == "" && len(w.Chosen.Shadows) == 0 {
+	if !w.model.TakeChanged() && w.done == of && w.waiting.IsZero() && w.panicked == "" && len(w.Chosen.Shadows) == 0 && !s.asksObjects(w) {
 		s.observeUnchanged(w)
 		return nil
 	}

@@ -30,7 +30,7 @@ func ByObject(targetOnly bool) map[client.Object]cache.ByObject {
 	}
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                   kept(Pod),
-		&corev1.Namespace{}:             kept(Namespace),
+		&corev1.Namespace{}:             kept(Metadata),
 		&corev1.Node{}:                  kept(Node),
 		&vpav1.VerticalPodAutoscaler{}:  kept(vpa),
 		&appsv1.Deployment{}:            kept(Controller),
@@ -111,10 +111,13 @@ func VPAWithTarget(object any) (any, error) {
 	return VPA(object)
 }
 
-// Namespace keeps the name and the labels of a namespace, of which only metadata is read. It implements client-go's TransformFunc.
-func Namespace(object any) (any, error) {
+// Metadata keeps the name, the labels and the annotations, as Annotations does, of an object of which only metadata is read. It
+// implements client-go's TransformFunc.
+func Metadata(object any) (any, error) {
 	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
-		return &metav1.PartialObjectMetadata{TypeMeta: o.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion, Labels: o.Labels}}, nil
+		return &metav1.PartialObjectMetadata{TypeMeta: o.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+			Name: o.Name, Namespace: o.Namespace, ResourceVersion: o.ResourceVersion, Labels: o.Labels, Annotations: Annotations(o.Annotations),
+		}}, nil
 	}
 	return object, nil
 }
@@ -138,8 +141,8 @@ func Node(object any) (any, error) {
 }
 
 // Controller keeps the identity of a well-known controller, its owners, its selector and what says
-// how many pods it wants and that it cannot create them; of a CronJob the labels of its pods. Anything else is returned as it is,
-// such as the DeletedFinalStateUnknown of an informer. It implements client-go's TransformFunc.
+// how many pods it wants and that it cannot create them; of a CronJob the labels of its pods; see Metadata where only that is read. Anything else
+// is returned as it is, such as the DeletedFinalStateUnknown of an informer. It implements client-go's TransformFunc.
 func Controller(object any) (any, error) {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
@@ -165,7 +168,7 @@ func Controller(object any) (any, error) {
 		out.Spec.JobTemplate.Spec.Template.Labels = o.Spec.JobTemplate.Spec.Template.Labels
 		return out, nil
 	}
-	return object, nil
+	return Metadata(object)
 }
 
 // ControllerWithTemplate is Controller, and keeps name and resources of the containers in the pod template of a direct owner of

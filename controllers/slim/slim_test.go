@@ -383,19 +383,21 @@ func TestControllersKeepTheirPodTemplatesIfAsked(t *testing.T) {
 	}
 }
 
-func TestNamespacesKeepLabelsAndNodesTheirRoom(t *testing.T) {
+func TestMetadataKeepsWhatRulesReadAndNodesTheirRoom(t *testing.T) {
 	namespace := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: "shop", ResourceVersion: "1", Labels: map[string]string{"tier": "front"}, Annotations: map[string]string{"notes": "x"}}}
+		ObjectMeta: metav1.ObjectMeta{Name: "shop", ResourceVersion: "1", Labels: map[string]string{"tier": "front"}, Annotations: map[string]string{"team": "x", "notes": strings.Repeat("x", 300)}}}
 	want := namespace.DeepCopy()
-	want.Annotations = nil
-	got, err := Namespace(namespace)
-	require.NoError(t, err)
-	require.Equal(t, want, got)
+	delete(want.Annotations, "notes")
+	for _, keep := range []func(any) (any, error){Metadata, Controller} {
+		got, err := keep(namespace)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
 
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1", Labels: map[string]string{"zone": "b"}}}
 	node.Status.Allocatable, node.Status.Capacity = list("4", "8Gi"), list("5", "9Gi")
 	node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("110")
-	got, err = Node(node)
+	got, err := Node(node)
 	require.NoError(t, err)
 	require.Equal(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Status: corev1.NodeStatus{Allocatable: list("4", "8Gi")}}, got)
 	got, err = Node(&corev1.Node{})

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,11 @@ func (k Key) builtIn() bool {
 		return true
 	}
 	return false
+}
+
+// WellKnown is the kind of a well-known controller; false = it is of a custom kind.
+func (k Key) WellKnown() (schema.GroupVersionKind, bool) {
+	return schema.FromAPIVersionAndKind(k.APIVersion, k.Kind), wellKnown[k.Kind] != nil && k.builtIn()
 }
 
 // PodsAlike reports whether all pods of a VPA's target come from one template, as those of the

@@ -133,7 +133,7 @@ func (b *Boosts) assess(ctx context.Context, pod *corev1.Pod, v *matcher.VPA, tr
 	if err != nil {
 		return p, err
 	}
-	p.request = podupdate.Request{Pod: pod, VPA: v.Object, Limits: limits, Now: b.Clock.Now(), Template: template, Nodes: b.Nodes}
+	p.request = podupdate.Request{Pod: pod, VPA: v.Object, Limits: limits, Now: b.Clock.Now(), Template: template, Objects: b.Objects}
 	var failed []*engine.RuleError
 	p.Pod, failed = podupdate.Assess(v.Rules.Plan, p.request, trace)
 	policy.Report(log, "values unchanged", failed...)

@@ -45,7 +45,7 @@ type Options struct {
 	Namespaces target.Namespaces
 	Concurrent int // VPAs that are processed in parallel; 0 = one. The pods of a VPA are processed in sequence
 	Limits     Limits
-	Nodes      facts.Nodes // nil = none are known
+	Objects    facts.Objects // nil = nothing is known
 	// FirstCycle is how many pods the first cycle may evict, or restart by a resize; every cycle
 	// that needs more doubles it for the next. 0 or less = unlimited.
 	FirstCycle int

@@ -112,7 +112,7 @@ func (r *run) candidates(step *podupdate.Step, w *workload, limits *facts.LimitR
 
 // request is what the rules are told about a pod of a VPA.
 func (r *run) request(w *workload, pod *corev1.Pod, limits *facts.LimitRanges) podupdate.Request {
-	return podupdate.Request{Pod: pod, VPA: w.vpa, Limits: limits, Now: r.now, NoAdmission: r.noAdmission, Other: w.others[pod.UID], Nodes: r.Nodes}
+	return podupdate.Request{Pod: pod, VPA: w.vpa, Limits: limits, Now: r.now, NoAdmission: r.noAdmission, Other: w.others[pod.UID], Objects: r.Objects}
 }
 
 // groups counts the pods of a VPA by direct owner, with what is disrupted and what the API server

@@ -10,29 +10,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/target"
 )
 
-// found are objects in no namespace that were asked for, by kind and name; nil = it is not known.
+// found are objects that were asked for; nil = it is not known.
 type found struct {
 	mu      sync.Mutex
-	objects map[named]client.Object
+	objects map[identity]client.Object
+	nodes   *facts.NodeTotals // nil = they were not asked for, or are not known
 }
 
-// lookUp returns an object that is in no namespace, of the files or, each once, of the cluster; nil if it is not known. It is safe
-// for concurrent use.
-func (s *Set) lookUp(kind schema.GroupKind, name string, into client.Object) client.Object {
+// lookUp returns an object of the files or, each once, of the cluster; nil if it is not known.
+func (s *Set) lookUp(id identity, into client.Object) client.Object {
 	s.found.mu.Lock()
 	defer s.found.mu.Unlock()
-	key := named{kind, name}
-	if object, asked := s.found.objects[key]; asked {
+	if object, asked := s.found.objects[id]; asked {
 		return object
 	}
-	known := false
-	if s.live != nil {
-		known = s.live.Get(context.Background(), client.ObjectKey{Name: name}, into) == nil
-	}
+	known := s.live != nil && s.live.Get(context.Background(), client.ObjectKey{Namespace: id.namespace, Name: id.name}, into) == nil
 	for i := range s.Documents {
-		if d := &s.Documents[i]; !known && d.groupKind() == kind && d.Name == name {
+		if d := &s.Documents[i]; !known && d.Name == id.name && d.Namespace == id.namespace && d.groupKind() == id.kind {
 			known = d.decode(into) == nil
 		}
 	}
@@ -40,17 +39,22 @@ func (s *Set) lookUp(kind schema.GroupKind, name string, into client.Object) cli
 		into = nil
 	}
 	if s.found.objects == nil {
-		s.found.objects = map[named]client.Object{}
+		s.found.objects = map[identity]client.Object{}
 	}
-	s.found.objects[key] = into
+	s.found.objects[id] = into
 	return into
 }
 
-// NamespaceLabels returns the labels of a namespace, and whether they are known.
-func (s *Set) NamespaceLabels(namespace string) (map[string]string, bool) {
+// metadata returns an object with its metadata; nil if it is not known.
+func (s *Set) metadata(kind schema.GroupVersionKind, namespace, name string) client.Object {
 	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(namespaceKind.Kind))
-	known := s.lookUp(namespaceKind, namespace, object)
+	object.SetGroupVersionKind(kind)
+	return s.lookUp(identity{kind.GroupKind(), namespace, name}, object)
+}
+
+// NamespaceLabels implements facts.Objects.
+func (s *Set) NamespaceLabels(namespace string) (map[string]string, bool) {
+	known := s.metadata(corev1.SchemeGroupVersion.WithKind(namespaceKind.Kind), "", namespace)
 	if known == nil {
 		return nil, false
 	}
@@ -62,10 +66,46 @@ func (s *Set) NamespaceLabels(namespace string) (map[string]string, bool) {
 	return labels, true
 }
 
-// Node returns a node; nil if it is not known.
+// Workload implements facts.Objects.
+func (s *Set) Workload(of target.Key) *metav1.ObjectMeta {
+	kind, wellKnown := of.WellKnown()
+	if !wellKnown {
+		return nil
+	}
+	known := s.metadata(kind, of.Namespace, of.Name)
+	if known == nil {
+		return nil
+	}
+	return &metav1.ObjectMeta{Labels: known.GetLabels(), Annotations: known.GetAnnotations()}
+}
+
+// Node implements facts.Objects.
 func (s *Set) Node(name string) *corev1.Node {
-	node, _ := s.lookUp(nodeKind, name, &corev1.Node{}).(*corev1.Node)
+	node, _ := s.lookUp(identity{kind: nodeKind, name: name}, &corev1.Node{}).(*corev1.Node)
 	return node
+}
+
+// Nodes implements facts.Objects. Files without nodes do not know them.
+func (s *Set) Nodes() (facts.NodeTotals, bool) {
+	s.found.mu.Lock()
+	defer s.found.mu.Unlock()
+	if s.found.nodes == nil {
+		list := corev1.NodeList{}
+		if s.live != nil && s.live.List(context.Background(), &list) != nil {
+			return facts.NodeTotals{}, false
+		}
+		for i := range s.Documents {
+			if d := &s.Documents[i]; d.groupKind() == nodeKind {
+				var node corev1.Node
+				if d.decode(&node) == nil {
+					list.Items = append(list.Items, node)
+				}
+			}
+		}
+		totals := facts.TotalsOf(list.Items)
+		s.found.nodes = &totals
+	}
+	return *s.found.nodes, s.found.nodes.Count > 0
 }
 
 // UnknownNamespaces lists the namespaces that were asked for and are not known, by name.

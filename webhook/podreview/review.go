@@ -20,10 +20,10 @@ import (
 
 // Request is a pod that is about to be created. Review does not change it.
 type Request struct {
-	Pod    *corev1.Pod
-	VPA    *vpav1.VerticalPodAutoscaler // that controls the pod; nil = none
-	Limits *facts.LimitRanges           // of the namespace; nil = none
-	Nodes  facts.Nodes                  // nil = none are known
+	Pod     *corev1.Pod
+	VPA     *vpav1.VerticalPodAutoscaler // that controls the pod; nil = none
+	Limits  *facts.LimitRanges           // of the namespace; nil = none
+	Objects facts.Objects                // nil = nothing is known
 }
 
 // Answer is the decision about a pod.
@@ -45,7 +45,7 @@ func (a *Answer) Allowed() bool { return len(a.Causes) == 0 }
 // Review validates a pod by a plan, and computes its patch. The trace, usually nil, records how the resources came about.
 func Review(plan *engine.Plan, req Request, trace *engine.Trace) Answer {
 	var out Answer
-	review := facts.ReviewPod(plan, facts.PodInput{Pod: req.Pod, VPA: req.VPA, Limits: req.Limits, Creating: true, Nodes: req.Nodes}, trace)
+	review := facts.ReviewPod(plan, facts.PodInput{Pod: req.Pod, VPA: req.VPA, Limits: req.Limits, Creating: true, Objects: req.Objects}, trace)
 	for _, x := range review.Violations {
 		cause := vpareview.Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed}
 		if x.Failed {

@@ -156,7 +156,7 @@ func (c cluster) recommend(t *testing.T, w *workloads.Workload) (zero []string) 
 		for i := range bounds {
 			bounds[i] = bounds[i].Copy()
 		}
-		require.Empty(t, plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(&vpav1.VerticalPodAutoscaler{}, list[i].ContainerName, one, facts.RecommendInput{}, bounds), nil))
+		require.Empty(t, plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(plan, &vpav1.VerticalPodAutoscaler{}, list[i].ContainerName, one, facts.RecommendInput{}, bounds), nil))
 		containers = append(containers, facts.PodContainer{Name: list[i].ContainerName, Policy: one, Bounds: bounds})
 	}
 	whole, failed := facts.RecommendPod(plan, containers, facts.PodPolicy(w.VPA.Spec.ResourcePolicy), facts.PodRequests{CPU: true}, nil)
