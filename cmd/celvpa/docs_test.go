@@ -60,10 +60,31 @@ func TestEveryRecipeOfTheCookbook(t *testing.T) {
 	}
 }
 
-// TestRecipesThatChangeNumbersInABacktest replays the example under each such recipe.
+// TestRecipesThatChangeNumbersInABacktest replays the example under each of them, with the labels, annotations and nodes that they
+// ask for. The others are for kinds, sizes, dates or many replicas that the example does not have.
 func TestRecipesThatChangeNumbersInABacktest(t *testing.T) {
-	args := []string{"backtest", "-f", "../../examples/backtest/workloads.yaml", "--history", "../../examples/backtest/usage.csv.gz", "-o", "json"}
-	changing := []string{"daily", "double", "oom-headroom", "steps", "only-up", "quarter-of-limit", "shrink-at-night", "window"}
+	written, err := os.ReadFile("../../examples/backtest/workloads.yaml")
+	require.NoError(t, err)
+	text := string(written)
+	for old, with := range map[string]string{
+		"kind: VerticalPodAutoscaler\nmetadata: {name: web, namespace: shop": ", labels: {size: by-nodes}, annotations: {example.com/factor: '1.5', example.com/heap: 1Gi, example.com/hold: incident}",
+		"kind: Deployment\nmetadata: {name: web, namespace: shop":            ", annotations: {example.com/evict: never}",
+		"metadata: {labels: {app: web}":                                      ", annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: 'false'}",
+	} {
+		require.Contains(t, text, old+"}")
+		text = strings.Replace(text, old, old+with, 1)
+	}
+	text = strings.Replace(text, "labels: {app: web}, annotations", "labels: {app: web, example.com/never-evict: 'true'}, annotations", 1)
+	text += "---\n{apiVersion: v1, kind: Namespace, metadata: {name: payments, labels: {environment: production}}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n"
+	for i := range 1000 {
+		text += fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {allocatable: {cpu: '64', memory: 100Gi}}}\n", i)
+	}
+	objects := filepath.Join(t.TempDir(), "workloads.yaml")
+	require.NoError(t, os.WriteFile(objects, []byte(text), 0o600))
+
+	args := []string{"backtest", "-f", objects, "--history", "../../examples/backtest/usage.csv.gz", "-o", "json"}
+	changing := []string{"after-oom", "by-nodes", "daily", "double", "factor", "hold", "jvm", "label", "only-up", "oom-headroom", "owner-decides", "production", "quarter-of-limit",
+		"safe-to-evict", "shrink-at-night", "steps", "window"}
 	for _, recipe := range changing {
 		args = append(args, "--rules", "../../examples/cookbook/"+recipe+".yaml")
 	}
