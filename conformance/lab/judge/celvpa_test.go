@@ -81,8 +81,7 @@ const (
 type verdict struct {
 	refused map[step]*Refusal
 	patched bool
-	evicted bool // the updater would evict the pod as written
-	acts    int  // evictions and resizes of the pod as written and as admitted
+	acts    int // evictions and resizes of the pod as written and as admitted
 	// by celvpa's own rules, pod.validate
 	refusedByRules string
 
@@ -100,7 +99,7 @@ func (c cluster) judge(n *Namespace, w *workloads.Workload) (out verdict) {
 	out.before = written
 	limits := folded(n)
 	admitted := c.admit(n, w, limits, &out)
-	out.evicted = c.update(n, w, limits, written, resized, &out)
+	c.update(n, w, limits, written, resized, &out)
 	if admitted != nil {
 		c.later(n, w, limits, admitted, &out)
 	}

@@ -3,11 +3,11 @@ package judge
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,94 +17,47 @@ import (
 	"github.com/celvpa/celvpa/conformance/workloads"
 )
 
-// kindOf is what is counted together.
-type kindOf struct {
-	step step
-	kind string // Refusal.kind
-}
-
-func (k kindOf) String() string { return string(k.step) + ": " + k.kind }
-
 // finding is a workload one of whose pods is refused.
 type finding struct {
 	*workloads.Workload
 	judge  cluster // of VPAs: all gates on
 	on     cluster
-	kindOf kindOf
+	step   step
+	kind   string // Refusal.kind
 	number int    // of the workload
-	need   string // set by reduce
 }
 
-// report logs the numbers, and fails with the smallest cases.
-func (c *counts) report(t *testing.T) {
+// shown is how many kinds of refusal a failed test shows in full.
+const shown = 12
+
+// report fails with the smallest workload of each kind of refusal, shrunk.
+func report(t *testing.T, found []finding) {
 	t.Helper()
-	t.Logf("patched %d, evicted or resized %d; not tried: %v; refused by celvpa's own rules: %v", c.patched, c.acts, c.skipped, c.byRules)
-	if len(c.found) == 0 {
-		return
-	}
-	t.Logf("refused %d, by gates: %v; evicted for a pod that is refused: %d of %d", c.pods, c.byGates, c.evictedForRefused, c.evicted)
-	for _, ranges := range slices.Sorted(maps.Keys(c.tried)) {
-		t.Logf("refused %4d of %5d with LimitRanges of %s", c.refused[ranges], c.tried[ranges], ranges)
-	}
-	order := slices.SortedFunc(maps.Keys(c.found), func(a, b kindOf) int {
-		return cmp.Or(cmp.Compare(len(c.found[b]), len(c.found[a])), strings.Compare(a.String(), b.String()))
-	})
-	var table strings.Builder
-	var first, more []finding // of each kind, of each other need
-	for _, k := range order {
-		fmt.Fprintf(&table, "%6d  %s\n", len(c.found[k]), k)
-		needs := c.byNeed(k)
-		for i, some := range needs {
-			fmt.Fprintf(&table, "%12d of the smallest need %s\n", len(some), some[0].need)
-			if i == 0 {
-				first = append(first, some[0])
-			} else {
-				more = append(more, some[0])
-			}
+	for i, some := range byKind(found) {
+		if f := some[0]; i < shown {
+			f.Workload = shrink(f.Workload, f.shows)
+			t.Errorf("%d times: %s: %s; gates: %s; workload %d, shrunk:\n%s", len(some), f.step, f.kind, f.on.name, f.number, f.text())
+		} else {
+			t.Errorf("%d times: %s: %s; gates: %s; workload %d", len(some), f.step, f.kind, f.on.name, f.number)
 		}
 	}
-	t.Logf("refusals by kind, and what they need:\n%s", &table)
-	show := append(first, more...)
-	for i, f := range show[:min(len(show), mostShown())] {
-		f.shrink()
-		t.Errorf("%d: %s; it needs %s; gates: %s; workload %d, shrunk:\n%s", i+1, f.kindOf, f.need, f.on.name, f.number, f.text())
-	}
-	t.Logf("%d of %d cases are shown; FUZZ_CASES=%d shows all", min(len(show), mostShown()), len(show), len(show))
 }
 
-// mostShown is how many cases are shown.
-func mostShown() int {
-	if n, err := strconv.Atoi(os.Getenv("FUZZ_CASES")); err == nil {
-		return n
+// byKind are the findings of each step and kind, the most frequent first, and the smallest workload of each first.
+func byKind(found []finding) [][]finding {
+	kinds := map[string][]finding{}
+	for _, f := range found {
+		kinds[string(f.step)+f.kind] = append(kinds[string(f.step)+f.kind], f)
 	}
-	return 12
-}
-
-// examined is how many workloads of a kind are examined for what they need.
-const examined = 20
-
-// byNeed are the smallest workloads of a kind by what they need, the most frequent need first.
-func (c *counts) byNeed(k kindOf) [][]finding {
-	list := c.found[k]
-	bySize := func(a, b finding) int {
-		return cmp.Or(cmp.Compare(len(encoded(a.Workload)), len(encoded(b.Workload))), cmp.Compare(a.number, b.number))
+	for _, some := range kinds {
+		slices.SortFunc(some, func(a, b finding) int {
+			return cmp.Or(cmp.Compare(len(encoded(a.Workload)), len(encoded(b.Workload))), cmp.Compare(a.number, b.number))
+		})
 	}
-	slices.SortFunc(list, bySize)
-	needs := map[string][]finding{}
-	for _, f := range list[:min(len(list), examined)] {
-		f.reduce()
-		needs[f.need] = append(needs[f.need], f)
-	}
-	for _, some := range needs {
-		slices.SortFunc(some, bySize)
-	}
-	return slices.SortedFunc(maps.Values(needs), func(a, b []finding) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a[0].need, b[0].need))
+	return slices.SortedFunc(maps.Values(kinds), func(a, b []finding) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a[0].kind, b[0].kind))
 	})
 }
-
-// shrink keeps what is needed for a refusal of the same kind.
-func (f *finding) shrink() { f.Workload = shrink(f.Workload, f.shows) }
 
 // shows reports whether another workload is refused at the same step, for the same kind of reason.
 func (f *finding) shows(w *workloads.Workload) bool {
@@ -112,8 +65,8 @@ func (f *finding) shows(w *workloads.Workload) bool {
 	if why != "" {
 		return false
 	}
-	refused := f.on.judge(ns, w).refused[f.kindOf.step]
-	return refused != nil && refused.kind() == f.kindOf.kind
+	refused := f.on.judge(ns, w).refused[f.step]
+	return refused != nil && refused.kind() == f.kind
 }
 
 // text is the case as YAML, with the pod as it was and as it would be, and what the API server says.
@@ -122,7 +75,7 @@ func (f *finding) text() string {
 	must(err)
 	v := f.on.judge(ns, f.Workload)
 	after := v.after
-	if f.kindOf.step != created {
+	if f.step != created {
 		after = v.sent
 	}
 	var out bytes.Buffer
@@ -134,7 +87,7 @@ func (f *finding) text() string {
 	part("the workload", f.Workload)
 	part("the pod as stored without celvpa", resourcesOf(v.before))
 	part("and as celvpa makes it", resourcesOf(after))
-	fmt.Fprintf(&out, "# %s\n", v.refused[f.kindOf.step])
+	fmt.Fprintf(&out, "# %s\n", v.refused[f.step])
 	return out.String()
 }
 
@@ -156,4 +109,100 @@ func resourcesOf(pod *corev1.Pod) map[string]any {
 		out["vpaUpdates"] = text
 	}
 	return out
+}
+
+func copied(w *workloads.Workload) *workloads.Workload {
+	out := &workloads.Workload{VPA: w.VPA.DeepCopy(), Pod: w.Pod.DeepCopy(), Later: w.Later.DeepCopy()}
+	for i := range w.LimitRanges {
+		out.LimitRanges = append(out.LimitRanges, *w.LimitRanges[i].DeepCopy())
+	}
+	return out
+}
+
+// shrink removes from a workload whatever is not needed to keep a property. It tries each list entry
+// and field of the objects, outer ones first.
+func shrink(w *workloads.Workload, shows func(*workloads.Workload) bool) *workloads.Workload {
+	object := map[string]any{}
+	must(json.Unmarshal(encoded(w), &object))
+	try := func() bool {
+		small := &workloads.Workload{}
+		return json.Unmarshal(encoded(object), small) == nil && small.Pod != nil && small.VPA != nil && shows(small)
+	}
+	for again := true; again; {
+		again = remove(object, try)
+	}
+	out := &workloads.Workload{}
+	must(json.Unmarshal(encoded(object), out))
+	return out
+}
+
+func encoded(v any) []byte {
+	out, err := json.Marshal(v)
+	must(err)
+	return bytes.TrimSpace(out)
+}
+
+// remove deletes values below one as long as try allows it, and reports whether it deleted any.
+func remove(in map[string]any, try func() bool) (removed bool) {
+	for _, key := range slices.Sorted(maps.Keys(in)) {
+		if key == "metadata" || key == "targetRef" { // an example without names is no example
+			continue
+		}
+		value := in[key]
+		delete(in, key)
+		if try() {
+			removed = true
+			continue
+		}
+		in[key] = value
+		switch value := value.(type) {
+		case map[string]any:
+			removed = remove(value, try) || removed
+		case []any:
+			for i := 0; i < len(value); {
+				in[key] = slices.Delete(slices.Clone(value), i, i+1)
+				if try() {
+					value, removed = in[key].([]any), true
+					continue
+				}
+				in[key] = value
+				if entry, ok := value[i].(map[string]any); ok {
+					removed = remove(entry, try) || removed
+				}
+				i++
+			}
+		}
+	}
+	return removed
+}
+
+var (
+	rangeBound = regexp.MustCompile(`^(minimum|maximum) (\S+) usage per (\w+) is [^,]*?(?:, but (request|limit) is|\.  No (request|limit) is)`)
+	rangeRatio = regexp.MustCompile(`^(\S+) max limit to request ratio per (\w+) is [^,]*, but (no request|no limit|provided ratio)`)
+	index      = regexp.MustCompile(`\[[^\]]*\]`)
+	amount     = regexp.MustCompile(`"?\d[\w.+]*"?`)
+)
+
+// kind is a refusal without names and amounts, so that refusals of one fault are counted together.
+func (r *Refusal) kind() string {
+	var all []string
+	for _, err := range r.Ranges {
+		text := err.Error()
+		switch bound, ratio := rangeBound.FindStringSubmatch(text), rangeRatio.FindStringSubmatch(text); {
+		case bound != nil && bound[4] != "":
+			all = append(all, bound[3]+" "+bound[1]+", "+bound[4])
+		case bound != nil:
+			all = append(all, bound[3]+" "+bound[1]+", no "+bound[5])
+		case ratio != nil:
+			all = append(all, ratio[2]+" maxLimitRequestRatio, "+ratio[3])
+		default:
+			all = append(all, text)
+		}
+	}
+	for _, err := range r.Invalid {
+		field := strings.NewReplacer(".cpu", "", ".memory", "", "[cpu]", "", "[memory]", "").Replace(err.Field)
+		all = append(all, "API: "+index.ReplaceAllString(field, "[]")+": "+amount.ReplaceAllString(err.Detail, "…"))
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), " + ")
 }

@@ -1,10 +1,6 @@
 package judge
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +18,7 @@ const fewer = 4000
 // workload, which may contradict each other. The updater waits until somebody changes them.
 func TestNoPodIsEvictedForOneThatIsRefused(t *testing.T) {
 	all := clusters(t)
-	evicted, forRefused := 0, map[string][]finding{}
+	evicted, forRefused := 0, []finding(nil)
 	for i := range fewer {
 		r := workloads.New(3, uint64(i))
 		w := r.Workload()
@@ -55,22 +51,12 @@ func TestNoPodIsEvictedForOneThatIsRefused(t *testing.T) {
 		if refusal != nil {
 			kind = refusal.kind()
 		}
-		forRefused[kind] = append(forRefused[kind], finding{Workload: w, on: c, number: i})
+		forRefused = append(forRefused, finding{Workload: w, on: c, step: created, kind: kind, number: i})
 	}
 	require.Greater(t, evicted, fewer/8, "too few are evicted to say so")
-	var numbers []int
-	order := slices.SortedFunc(maps.Keys(forRefused), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(forRefused[b]), len(forRefused[a])), strings.Compare(a, b))
-	})
-	for _, kind := range order {
-		some := forRefused[kind]
-		for _, item := range some {
-			numbers = append(numbers, item.number)
-		}
-		smallest := slices.MinFunc(some, func(a, b finding) int { return cmp.Compare(len(encoded(a.Workload)), len(encoded(b.Workload))) })
-		t.Logf("%d: %s; the smallest is workload %d, with %s", len(some), kind, smallest.number, smallest.on.name)
+	for _, some := range byKind(forRefused) {
+		t.Errorf("%d of %d evictions are for a pod that is refused: %s; the smallest is workload %d, with %s", len(some), evicted, some[0].kind, some[0].number, some[0].on.name)
 	}
-	require.Empty(t, numbers, "of %d evictions, those for a pod that is refused", evicted)
 }
 
 // TestOfflineCommandsFillInWhatAnAPIServerDoes: package poddefaults gives pods and LimitRanges the
