@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,67 +16,27 @@ import (
 // sumsFile has the checksums of all other files of a release.
 const sumsFile = "SHA256SUMS"
 
-// released are the names of files that this program writes, of any version.
-var released = regexp.MustCompile(`^(` + sumsFile + `|celvpa-\d[^_]*\.tgz|celvpa_v[^_]+_[a-z0-9]+_[a-z0-9]+\.(tar\.gz|spdx\.json)|` +
-	`(celvpa|vpa-[a-z-]+)_v[^_]+_image(\.tar|_[a-z0-9]+_[a-z0-9]+\.spdx\.json))$`)
-
 // folder is where it writes.
 func (r *release) folder() string { return cmp.Or(r.out, filepath.Join(r.root, "dist")) }
 
-// removeEarlier removes the files of an earlier release. If the folder has anything else, it removes nothing and returns an error.
-func (r *release) removeEarlier() error {
-	entries, err := r.entries()
-	if err != nil {
-		return err
+// clear makes room for files: dist/ is emptied. Another folder is the user's, and stays as it is.
+func (r *release) clear() error {
+	if r.out != "" {
+		return nil
 	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || !released.MatchString(e.Name()) {
-			return fmt.Errorf("%s has %s, which is not part of a release: move it away, or give an empty folder by --out", r.folder(), e.Name())
-		}
-	}
-	return r.remove(entries)
+	return os.RemoveAll(r.folder())
 }
 
-// removeImage removes what earlier runs wrote of an image, for whichever platforms, and the checksums if they list any of it.
-func (r *release) removeImage(k kind) error {
-	entries, err := r.entries()
-	if err != nil {
-		return err
-	}
-	prefix := fmt.Sprintf("%s_%s_image", k.name, r.version)
-	others := func(e fs.DirEntry) bool {
-		return !released.MatchString(e.Name()) || !strings.HasPrefix(e.Name(), prefix+".") && !strings.HasPrefix(e.Name(), prefix+"_")
-	}
-	sums, err := os.ReadFile(filepath.Join(r.folder(), sumsFile))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	case strings.Contains(string(sums), "  "+prefix):
-		r.say("removing %s, which is of a whole release: its images are replaced", sumsFile)
-		if err := os.Remove(filepath.Join(r.folder(), sumsFile)); err != nil {
-			return err
-		}
-	}
-	return r.remove(slices.DeleteFunc(entries, others))
-}
-
-// entries are what the folder has; none if it does not exist.
-func (r *release) entries() ([]fs.DirEntry, error) {
+// requireEmpty is an error if the folder has files that the checksums would list.
+func (r *release) requireEmpty() error {
 	entries, err := os.ReadDir(r.folder())
+	if len(entries) > 0 {
+		return fmt.Errorf("%s has %s, which is not part of this release: give an empty folder by --out", r.folder(), entries[0].Name())
+	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
-	return entries, err
-}
-
-func (r *release) remove(entries []fs.DirEntry) error {
-	for _, e := range entries {
-		if err := os.Remove(filepath.Join(r.folder(), e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // write writes a file of the release.

@@ -19,10 +19,8 @@ import (
 
 const usage = `Usage: release [flags] all|image|push
 
-  all    write archives, images, SBOMs, the chart and SHA256SUMS to dist/; the files of an earlier release there are removed
-         first, and if there are others it writes nothing
-  image  write the images for this machine's architecture to dist/, instead of those of this version there; SHA256SUMS is
-         removed if it lists them
+  all    write archives, images, SBOMs, the chart and SHA256SUMS to dist/, which is emptied first
+  image  write the images for this machine's architecture to dist/, which is emptied first
   push   push the images to --repository
 
 Flags:
@@ -44,7 +42,7 @@ func run(ctx context.Context, args []string) error {
 	root := flags.String("root", "..", "clone of celvpa")
 	version := flags.String("version", "", "version, such as v0.1.0; empty = that of cmd/celvpa/version.txt")
 	repository := flags.String("repository", defaultRepository, "where the images belong: the name of each is added")
-	out := flags.String("out", "", "folder to write to instead of dist/ of the clone")
+	out := flags.String("out", "", "folder to write to instead of dist/ of the clone; nothing in it is removed, and for all it must be empty")
 	insecure := flags.Bool("insecure", false, "push over HTTP")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -62,6 +60,9 @@ func run(ctx context.Context, args []string) error {
 	case "all":
 		return r.all(ctx, archivePlatforms, imagePlatforms)
 	case "image":
+		if err := r.clear(); err != nil {
+			return err
+		}
 		return r.images(ctx, []platform{{"linux", runtime.GOARCH}})
 	case "push":
 		return r.push(ctx, imagePlatforms, *insecure)

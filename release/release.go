@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -31,7 +30,7 @@ func (r *release) reference(k kind) string { return r.repository + "/" + k.name 
 
 // all writes everything, to a folder that has nothing else.
 func (r *release) all(ctx context.Context, archives, images []platform) error {
-	if err := r.removeEarlier(); err != nil {
+	if err := errors.Join(r.clear(), r.requireEmpty()); err != nil {
 		return err
 	}
 	for _, p := range archives {
@@ -42,19 +41,11 @@ func (r *release) all(ctx context.Context, archives, images []platform) error {
 	if err := r.images(ctx, images); err != nil {
 		return err
 	}
-	_, err := os.Stat(filepath.Join(r.root, chartFolder))
-	switch {
-	case err == nil:
-		name, packed, err := r.chartPackage(chartFolder)
-		if err != nil {
-			return err
-		}
-		if err := r.write(name, packed); err != nil {
-			return err
-		}
-	case errors.Is(err, fs.ErrNotExist):
-		r.say("no chart: there is no %s", chartFolder)
-	default:
+	name, packed, err := r.chartPackage(chartFolder)
+	if err != nil {
+		return err
+	}
+	if err := r.write(name, packed); err != nil {
 		return err
 	}
 	return r.sums()
@@ -140,7 +131,7 @@ func (r *release) indexes(ctx context.Context, platforms []platform, use func(ki
 	return nil
 }
 
-// images writes the images and the lists of what they consist of, instead of those of earlier runs.
+// images writes the images and the lists of what they consist of.
 func (r *release) images(ctx context.Context, platforms []platform) error {
 	return r.indexes(ctx, platforms, func(k kind, index v1.ImageIndex, images map[platform]v1.Image) error {
 		packed, err := r.archive(r.reference(k), index)
@@ -152,9 +143,6 @@ func (r *release) images(ctx context.Context, platforms []platform) error {
 			return err
 		}
 		r.say("%s@%s", r.reference(k), digest)
-		if err := r.removeImage(k); err != nil {
-			return err
-		}
 		if err := r.write(fmt.Sprintf("%s_%s_image.tar", k.name, r.version), packed); err != nil {
 			return err
 		}
