@@ -1,18 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/celvpa/celvpa/conformance/harness"
 )
 
 // Histograms of the steps of a cycle, with a step "total" for the whole.
@@ -26,25 +26,12 @@ type metrics map[string]*dto.MetricFamily
 
 // scrape reads the metrics of a process.
 func (p *process) scrape(ctx context.Context) (metrics, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept-Encoding", "identity") // compressing would cost the measured process CPU
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("reading metrics: %w", err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s", request.URL, response.Status)
-	}
+	text, err := harness.Get(ctx, "http://"+p.address+"/metrics")
 	if err != nil {
 		return nil, fmt.Errorf("reading metrics: %w", err)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	return parser.TextToMetricFamilies(bytes.NewReader(text))
+	return parser.TextToMetricFamilies(strings.NewReader(text))
 }
 
 // sum adds up the series of a counter or a gauge.

@@ -96,10 +96,11 @@ func requestOf(r *http.Request) Request {
 	return Request{info}
 }
 
-// classified and connection are the keys of a request's context.
+// The keys of a request's context.
 type (
 	classified struct{} // a Request
 	connection struct{} // a net.Conn
+	waiting    struct{} // the context of the client, for requests whose answers are changed
 )
 
 func requestIn(r *http.Request) Request { return r.Context().Value(classified{}).(Request) }

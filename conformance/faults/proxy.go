@@ -133,7 +133,11 @@ func (p *Proxy) listen(address string) (string, error) {
 // serve answers one request.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	request := requestOf(r)
-	r = r.WithContext(context.WithValue(r.Context(), classified{}, request))
+	ctx := context.WithValue(r.Context(), classified{}, request)
+	if len(p.rewritesOf(request)) > 0 {
+		ctx = context.WithValue(context.WithoutCancel(ctx), waiting{}, r.Context())
+	}
+	r = r.WithContext(ctx)
 	p.mu.Lock()
 	p.requests[request.String()]++
 	p.mu.Unlock()
@@ -196,10 +200,10 @@ func (p *Proxy) Config(token string) *rest.Config {
 	return &rest.Config{Host: p.url(), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: p.authority}}
 }
 
-// WriteKubeconfig writes the same config for a program.
-func (p *Proxy) WriteKubeconfig(file, token string) error {
+// WriteKubeconfig writes such a config for a program that is a user.
+func (p *Proxy) WriteKubeconfig(file string, as clientcmdapi.AuthInfo) error {
 	config := clientcmdapi.NewConfig()
-	config.AuthInfos["user"] = &clientcmdapi.AuthInfo{Token: token}
+	config.AuthInfos["user"] = &as
 	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: p.url(), CertificateAuthorityData: p.authority}
 	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "user"}
 	config.CurrentContext = "lab"

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/celvpa/celvpa/conformance/hang"
@@ -101,7 +102,7 @@ func TestRequestsAreForwardedWithTheTokenOfTheirClientOrTheProxysCredentials(t *
 	p := between(t, b, 1)
 	for _, token := range []string{"", "mine"} {
 		file := filepath.Join(t.TempDir(), "kubeconfig")
-		require.NoError(t, p.WriteKubeconfig(file, token))
+		require.NoError(t, p.WriteKubeconfig(file, clientcmdapi.AuthInfo{Token: token}))
 		config, err := clientcmd.BuildConfigFromFlags("", file)
 		require.NoError(t, err)
 		c, err := kubernetes.NewForConfig(config)
@@ -167,6 +168,25 @@ func TestRewriteChangesTheAnswersToSomeRequests(t *testing.T) {
 	end()
 	require.Empty(t, labels())
 	require.Equal(t, map[string]int{"rewritten": 1}, p.Counts())
+}
+
+func TestARequestWhoseAnswerIsRewrittenIsCarriedOutWithoutItsClient(t *testing.T) {
+	p := between(t, newBackend(t), 1)
+	c := clientOf(t, p, asIs)
+	arrived, gone := make(chan struct{}), make(chan error)
+	p.Rewrite(On("pods", "create"), func(r *http.Request, body []byte) []byte {
+		close(arrived)
+		<-Client(r).Done()
+		gone <- r.Context().Err()
+		return body
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() { failed <- create(ctx, c) }()
+	<-arrived
+	cancel()
+	require.NoError(t, <-gone)
+	require.ErrorIs(t, <-failed, context.Canceled)
 }
 
 // soon waits for a condition.

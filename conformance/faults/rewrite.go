@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,7 +18,7 @@ type rewrite struct {
 }
 
 // Rewrite changes the bodies of the answers to requests, which are JSON, until end is called. Watches are left alone. Answers
-// that refuse are changed as well.
+// that refuse are changed as well. Such a request is carried out to its end, although its client no longer waits: see Client.
 func (p *Proxy) Rewrite(on Match, change func(*http.Request, []byte) []byte) (end func()) {
 	one := &rewrite{on: on, change: change}
 	p.mu.Lock()
@@ -29,6 +30,9 @@ func (p *Proxy) Rewrite(on Match, change func(*http.Request, []byte) []byte) (en
 		p.rewrites = slices.DeleteFunc(p.rewrites, func(r *rewrite) bool { return r == one })
 	})
 }
+
+// Client is the context of the client that waits for the answer to a request, for changes of answers.
+func Client(r *http.Request) context.Context { return r.Context().Value(waiting{}).(context.Context) }
 
 func (p *Proxy) rewritesOf(request Request) (out []*rewrite) {
 	p.mu.Lock()

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,19 +103,12 @@ func read(from io.Reader, each func(LogLine)) {
 // WaitReady waits until /readyz answers OK.
 func (c *Celvpa) WaitReady(ctx context.Context) error {
 	last := errors.New("no answer yet")
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, hung, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, hung, true, func(ctx context.Context) (bool, error) {
 		if err := c.Alive(); err != nil {
 			return false, err
 		}
-		resp, err := http.Get("http://" + c.Address + "/readyz")
-		if err != nil {
-			last = err
-			return false, nil
-		}
-		defer resp.Body.Close()
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
-		last = fmt.Errorf("/readyz says %s: %s", resp.Status, body)
-		return resp.StatusCode == http.StatusOK, nil
+		_, last = Get(ctx, "http://"+c.Address+"/readyz")
+		return last == nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("celvpa is not ready: %w (%w)", err, last)

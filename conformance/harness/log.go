@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -48,18 +49,32 @@ func (l *Log) Says(words ...string) bool {
 	})
 }
 
+// Get reads a page, not compressed, which would cost the process CPU. The error of one that is not 200 OK has its text.
+func Get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Accept-Encoding", "identity")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", url, answer.Status, text)
+	}
+	return string(text), err
+}
+
 // Metric is the value of a series, given with its labels, that a process serves at an address; 0 if there is none.
 func Metric(address, series string) float64 {
-	resp, err := http.Get("http://" + address + "/metrics")
+	text, err := Get(context.Background(), "http://"+address+"/metrics")
 	if err != nil {
 		return 0
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(text) {
 		if rest, found := strings.CutPrefix(line, series+" "); found {
 			v, _ := strconv.ParseFloat(strings.TrimSpace(rest), 64)
 			return v

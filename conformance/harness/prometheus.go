@@ -71,12 +71,9 @@ func StartPrometheus(ctx context.Context, dir string) (*Prometheus, error) {
 	if err := p.Start(); err != nil {
 		return nil, err
 	}
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, hung, true, func(context.Context) (bool, error) {
-		answer, err := http.Get(p.Address + "/-/ready")
-		if err != nil {
-			return false, nil
-		}
-		return answer.StatusCode == http.StatusOK, answer.Body.Close()
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, hung, true, func(ctx context.Context) (bool, error) {
+		_, err := Get(ctx, p.Address+"/-/ready")
+		return err == nil, nil
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("waiting for Prometheus: %w: %s", err, p.log), p.Stop())

@@ -3,8 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/hang"
+	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -312,12 +311,8 @@ func requireEvent(t *testing.T, ns, reason, rule string) {
 // metricsAndHealthAreServed reads the endpoints of the running process.
 func metricsAndHealthAreServed(t *testing.T) {
 	get := func(path string) string {
-		resp, err := http.Get("http://" + celvpa.Address + path)
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		return string(body)
+		text, _ := harness.Get(t.Context(), "http://"+celvpa.Address+path)
+		return text
 	}
 	for _, path := range []string{"/health-check", "/healthz", "/readyz"} {
 		hang.Eventually(t, path, func(context.Context) (bool, error) { return get(path) == "OK", nil }) // a cycle may take its time

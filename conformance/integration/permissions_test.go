@@ -58,7 +58,7 @@ func roleOfTheDocs(t *testing.T, pageName string) *rbacv1.ClusterRole {
 }
 
 // info is the user info of the account.
-func (a *account) info() *clientcmdapi.AuthInfo { return &clientcmdapi.AuthInfo{Token: a.Token} }
+func (a *account) info() clientcmdapi.AuthInfo { return clientcmdapi.AuthInfo{Token: a.Token} }
 
 // kubeconfig writes a kubeconfig of this account.
 func (a *account) kubeconfig(t *testing.T) string {
@@ -66,7 +66,7 @@ func (a *account) kubeconfig(t *testing.T) string {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	require.NoError(t, err)
 	for name := range config.AuthInfos {
-		config.AuthInfos[name] = a.info()
+		*config.AuthInfos[name] = a.info()
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(*config, file))

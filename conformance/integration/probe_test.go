@@ -2,9 +2,7 @@ package integration
 
 import (
 	"context"
-	"io"
 	"net"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,14 +48,9 @@ func TestAWebhookThatAPIServersDoNotReachIsReported(t *testing.T) {
 
 	metric := func(value string) {
 		t.Helper()
-		hang.Eventually(t, "celvpa_webhook_reachable "+value, func(context.Context) (bool, error) {
-			answer, err := http.Get("http://" + address + "/metrics")
-			if err != nil {
-				return false, err
-			}
-			defer answer.Body.Close()
-			body, err := io.ReadAll(answer.Body)
-			return strings.Contains(string(body), "\ncelvpa_webhook_reachable "+value+"\n"), err
+		hang.Eventually(t, "celvpa_webhook_reachable "+value, func(ctx context.Context) (bool, error) {
+			text, err := harness.Get(ctx, "http://"+address+"/metrics")
+			return strings.Contains(text, "\ncelvpa_webhook_reachable "+value+"\n"), err
 		})
 	}
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "probe"},

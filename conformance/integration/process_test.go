@@ -6,9 +6,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -152,12 +150,9 @@ func TestChangedRulesTakeEffectWithoutARestart(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, c.Stop()) })
 	require.NoError(t, c.WaitReady(t.Context()))
 	metric := func(pattern string) string {
-		resp, err := http.Get("http://" + address + "/metrics")
+		text, err := harness.Get(t.Context(), "http://"+address+"/metrics")
 		require.NoError(t, err)
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		return regexp.MustCompile(pattern).FindString(string(body))
+		return regexp.MustCompile(pattern).FindString(text)
 	}
 	const inForce = `celvpa_rules_info\{digest="[0-9a-f]{12}",pipeline="default",version="1\.0\.0"\} 1`
 	first := metric(inForce)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,21 +18,10 @@ import (
 // What the updater guarantees in all circumstances.
 
 // refusalsOfResizes are answers of API servers, and of proxies in front of them, to a resize.
-func refusalsOfResizes() (out []*metav1.Status) {
-	for code, reason := range map[int32]metav1.StatusReason{
-		http.StatusBadRequest: metav1.StatusReasonBadRequest, http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
-		http.StatusMethodNotAllowed: metav1.StatusReasonMethodNotAllowed, http.StatusConflict: metav1.StatusReasonConflict, http.StatusGone: metav1.StatusReasonGone,
-		http.StatusRequestEntityTooLarge: metav1.StatusReasonRequestEntityTooLarge, http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
-		http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusInternalServerError: metav1.StatusReasonInternalError,
-		http.StatusBadGateway: metav1.StatusReasonUnknown, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable, http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
-	} {
-		out = append(out, refusal(code, reason))
-	}
-	return out
-}
-
-func refusal(code int32, reason metav1.StatusReason) *metav1.Status {
-	return &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "not now"}
+var refusalsOfResizes = []int{
+	http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusConflict, http.StatusGone,
+	http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError,
+	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
 // someModesNeverEvict, whatever the kubelet reports, the API server answers, or the recommendation
@@ -59,9 +47,8 @@ func someModesNeverEvict(t *testing.T) {
 		"off":        {pod: small, spec: one("Off"), recommendation: want},
 		"initial":    {pod: small, spec: one("Initial"), recommendation: want},
 	}
-	answers := refusalsOfResizes()
 	resized := []string{"restarted"}
-	for i := range answers { // one for each: what is refused, or not answered, is not tried again at once
+	for i := range refusalsOfResizes { // one for each: what is refused, or not answered, is not tried again at once
 		app := fmt.Sprintf("plain%d", i)
 		resized = append(resized, app)
 		plain := all["off"]
@@ -84,7 +71,7 @@ func someModesNeverEvict(t *testing.T) {
 	}
 	impatient(t, ns)
 	u := startUpdater(t, ns)
-	u.requests.refuse("resize", answers...)
+	ends := u.refuseAll("plain", refusalsOfResizes)
 	for app, c := range all {
 		spec := c.spec
 		if spec == "" {
@@ -92,8 +79,7 @@ func someModesNeverEvict(t *testing.T) {
 		}
 		watchedOver(t, ns, app, spec, c.recommendation)
 	}
-	hang.Eventually(t, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
-	u.requests.refuse("resize")
+	ends()
 	for _, app := range resized { // they are tried again
 		become(t, ns, app, 1, "200m/- 200Mi/-")
 	}

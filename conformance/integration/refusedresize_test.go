@@ -105,22 +105,18 @@ func bareNode(t *testing.T, name string) string {
 // have.
 func aResizeThatIsNotAnswered(t *testing.T) {
 	ns := namespace(t, "up-answer")
-	answers := []*metav1.Status{
-		refusal(http.StatusConflict, metav1.StatusReasonConflict), refusal(http.StatusGatewayTimeout, metav1.StatusReasonTimeout),
-		refusal(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), refusal(http.StatusInternalServerError, metav1.StatusReasonInternalError),
-	}
+	answers := []int{http.StatusConflict, http.StatusGatewayTimeout, http.StatusServiceUnavailable, http.StatusInternalServerError}
 	before := map[string]map[types.UID]corev1.Pod{}
 	for i := range answers {
 		app := fmt.Sprintf("web%d", i)
 		before[app] = deployed(t, ns, app, 1, small)
 	}
 	u := startUpdater(t, ns)
-	u.requests.refuse("resize", answers...)
+	ends := u.refuseAll("web", answers)
 	for app := range before {
 		watchedOver(t, ns, app, one("InPlaceOrRecreate"), target("200m", "200Mi"))
 	}
-	hang.Eventually(t, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
-	u.requests.refuse("resize")
+	ends()
 	hang.Eventually(t, "that they are waited for", func(context.Context) (bool, error) { return u.Says("resize/resize-not-answered"), nil })
 	for app := range before {
 		become(t, ns, app, 1, "200m/- 200Mi/-")

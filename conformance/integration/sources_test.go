@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"net/http"
 	"testing"
 	"time"
 
@@ -64,11 +63,9 @@ func withoutItsPrometheusItStartsAllTheSame(t *testing.T) {
 	create(t, unused(ns, "web", "app"), vpa(ns, "web", vpav1.UpdateModeOff))
 	run(t, ns, 1)
 	r := startRecommender(t, ns, "--storage=prometheus", "--prometheus-address=http://127.0.0.1:1")
-	hang.Eventually(t, "the start without history", func(context.Context) (bool, error) {
-		answer, err := http.Get("http://" + r.Address + "/health-check")
+	hang.Eventually(t, "the start without history", func(ctx context.Context) (bool, error) {
+		_, err := harness.Get(ctx, "http://"+r.Address+"/health-check")
 		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, http.StatusOK, answer.StatusCode)
 		return r.says("history incomplete", "Prometheus is unreachable"), nil
 	})
 	require.True(t, r.says("Prometheus is not ready", "connection refused"))

@@ -97,7 +97,7 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	})
 	unreadable := func(n int) {
 		hang.Eventually(t, "the metric to count what cannot be read", func(ctx context.Context) (bool, error) {
-			text, err := get(ctx, "http://"+address+"/metrics")
+			text, err := harness.Get(ctx, "http://"+address+"/metrics")
 			return containsText(text, fmt.Sprintf("celvpa_unreadable_objects{kind=\"VerticalPodAutoscaler\"} %d\n", n)), err
 		})
 	}
@@ -129,26 +129,11 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	}
 	require.Contains(t, review("100m"), `"patch":`)
 	require.NotContains(t, review("1e-999999999"), `"patch":`)
-	text, err := get(t.Context(), "http://"+address+"/readyz")
+	text, err := harness.Get(t.Context(), "http://"+address+"/readyz")
 	require.NoError(t, err)
 	require.Equal(t, "OK", text)
 	stopped = true
 	require.NoError(t, c.Stop())
-}
-
-// get is the response body of a URL.
-func get(ctx context.Context, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return string(text), err
 }
 
 // post sends a review to a webhook without verifying its certificate, and returns the answer.

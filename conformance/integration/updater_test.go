@@ -2,8 +2,7 @@ package integration
 
 import (
 	"context"
-	"io"
-	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -112,16 +111,17 @@ type anUpdater struct {
 // startUpdater runs celvpa's updater with all permissions until the test ends.
 func startUpdater(t *testing.T, ns string, flags ...string) *anUpdater {
 	t.Helper()
-	return startUpdaterAs(t, &clientcmdapi.AuthInfo{}, ns, flags...)
+	return startUpdaterAs(t, clientcmdapi.AuthInfo{}, ns, flags...)
 }
 
 // startUpdaterAs runs it as a user; empty = with all permissions.
-func startUpdaterAs(t *testing.T, as *clientcmdapi.AuthInfo, ns string, flags ...string) *anUpdater {
+func startUpdaterAs(t *testing.T, as clientcmdapi.AuthInfo, ns string, flags ...string) *anUpdater {
 	t.Helper()
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	u := &anUpdater{t: t, requests: newRequests(t)}
-	own := u.requests.kubeconfig(t, as)
+	own := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, u.requests.WriteKubeconfig(own, as))
 	interval, err := harness.Pace(t.Context(), own, 2500*time.Millisecond)
 	require.NoError(t, err)
 	args := append([]string{"updater", "--kubeconfig=" + own, "--address=" + address, "--vpa-object-namespace=" + ns,
@@ -163,13 +163,10 @@ func (u *anUpdater) cycles(n int) {
 // counted is the value of a metric, summed over all series with these labels, each written as
 // name="value".
 func (u *anUpdater) counted(metric string, labels ...string) (sum int) {
-	resp, err := http.Get("http://" + u.Address + "/metrics")
-	require.NoError(u.t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	text, err := harness.Get(u.t.Context(), "http://"+u.Address+"/metrics")
 	require.NoError(u.t, err)
 series:
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(text) {
 		rest, found := strings.CutPrefix(line, metric+"{")
 		have, value, closed := strings.Cut(rest, "} ")
 		if !found || !closed {

@@ -51,7 +51,7 @@ func upstreamsPermissionsAreEnough(t *testing.T) {
 	watchedOver(t, ns, "evicted", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	watchedOver(t, ns, "resized", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
 	watchedOver(t, forgotten, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
-	as := &clientcmdapi.AuthInfo{Impersonate: user}
+	as := clientcmdapi.AuthInfo{Impersonate: user}
 	u, v := startUpdaterAs(t, as, ns), startUpdaterAs(t, as, forgotten)
 	become(t, ns, "evicted", 2, "200m/- 200Mi/-")
 	become(t, ns, "resized", 2, "200m/- 200Mi/-")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -111,12 +110,8 @@ func launch(t *testing.T, program, address, log, path string, args ...string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { process.Kill() })
 	require.Eventually(t, func() bool {
-		answer, err := http.Get("http://" + address + path)
-		if err != nil {
-			return false
-		}
-		defer answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
+		_, err := harness.Get(t.Context(), "http://"+address+path)
+		return err == nil
 	}, hang.Limit, 100*time.Millisecond, "%s does not answer; its log is %s", program, log)
 }
 

@@ -1,9 +1,9 @@
 package monitoring
 
 import (
+	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/conformance/hang"
+	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -109,11 +110,10 @@ var everywhere = map[string]string{
 
 // scraped are the metrics of VPAs.
 func (s *stage) scraped(t require.TestingT) series {
-	answer, err := http.Get("http://" + s.stateMetrics + "/metrics")
+	text, err := harness.Get(context.Background(), "http://"+s.stateMetrics+"/metrics")
 	require.NoError(t, err)
-	defer answer.Body.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(answer.Body)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	require.NoError(t, err)
 	out := series{}
 	for name, family := range families {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -57,7 +56,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("node: not run with -short, because it needs a real node; use make test-node")
 		os.Exit(0)
 	}
-	atLeastParallel(24)
+	harness.AtLeastParallel(24)
 	code, err := withNode(m)
 	if missing := (*harness.MissingError)(nil); errors.As(err, &missing) {
 		fmt.Println("node: SKIPPED:", err)
@@ -68,14 +67,6 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
-}
-
-// atLeastParallel raises the number of parallel tests: they mostly wait.
-func atLeastParallel(n int) {
-	f := flag.Lookup("test.parallel")
-	if now, err := strconv.Atoi(f.Value.String()); err == nil && now < n {
-		_ = f.Value.Set(strconv.Itoa(n))
-	}
 }
 
 // withNode runs the tests with celvpa installed on a real node.

@@ -2,8 +2,6 @@ package reliability
 
 import (
 	"errors"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/conformance/hang"
+	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/conformance/harness/wallclock"
 )
 
@@ -31,15 +30,12 @@ func clockOf(t *testing.T, p *program) *wallclock.Clock {
 // some intervals.
 func healthy(t *testing.T, p *program, when string) {
 	t.Helper()
-	answer, err := http.Get("http://" + p.Address + "/healthz")
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusOK {
+	why, err := harness.Get(t.Context(), "http://"+p.Address+"/healthz")
+	if err == nil {
 		return
 	}
-	why, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	_, text, _ := strings.Cut(strings.TrimSpace(string(why)), "has not finished a cycle for ")
+	require.NotEmpty(t, why, "%s: %s", when, err)
+	_, text, _ := strings.Cut(strings.TrimSpace(why), "has not finished a cycle for ")
 	idle, err := time.ParseDuration(text)
 	require.NoError(t, err, "%s: %s", when, why)
 	require.Less(t, idle, 2*hang.Limit, "%s: as if the step had been without a cycle", when)

@@ -2,7 +2,6 @@ package reliability
 
 import (
 	"context"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -80,10 +79,8 @@ func TestACRDThatIsDeletedAndRestored(t *testing.T) {
 	s.moreCycles(s.updater, "updater", 5)
 	after, _ := s.audited()
 	require.Equal(t, before, after, "without VPAs nobody is evicted")
-	answer, err := http.Get("http://" + admission.Address + "/readyz")
+	_, err := harness.Get(t.Context(), "http://"+admission.Address+"/readyz")
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, answer.StatusCode)
-	require.NoError(t, answer.Body.Close())
 	pods, err := s.pods(t.Context(), "off")
 	require.NoError(t, err)
 	created := pods[0].DeepCopy()

@@ -3,8 +3,6 @@ package reliability
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,7 +58,7 @@ func (s *scene) kubeconfig(component string) string {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "kubeconfig")
 	if s.proxy != nil {
-		require.NoError(s.t, s.proxy.WriteKubeconfig(file, users[component].Token))
+		require.NoError(s.t, s.proxy.WriteKubeconfig(file, clientcmdUser(users[component].Token)))
 		return file
 	}
 	config, err := clientcmd.LoadFromFile(lab.Kubeconfig)
@@ -92,16 +90,11 @@ func (p *program) cycles(component string) float64 {
 
 // controls is how many series of pods that VPAs control an updater has with a number.
 func (p *program) controls() (n int) {
-	answer, err := http.Get("http://" + p.Address + "/metrics")
+	text, err := harness.Get(context.Background(), "http://"+p.Address+"/metrics")
 	if err != nil {
 		return -1
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return -1
-	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "vpa_updater_controlled_pods_total{") && !strings.HasSuffix(line, "} 0\n") {
 			n++
 		}

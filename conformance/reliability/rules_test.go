@@ -3,9 +3,7 @@ package reliability
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -53,17 +51,12 @@ var digestInForce = regexp.MustCompile(`celvpa_rules_info\{digest="([0-9a-f]+)",
 func (r *together) digests() (out map[string]bool, err error) {
 	out = map[string]bool{}
 	for component, p := range r.programs {
-		answer, err := http.Get("http://" + p.Address + "/metrics")
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", component, err)
-		}
-		text, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		found := digestInForce.FindAllSubmatch(text, -1)
+		text, err := harness.Get(context.Background(), "http://"+p.Address+"/metrics")
+		found := digestInForce.FindAllStringSubmatch(text, -1)
 		if err != nil || len(found) != 1 {
 			return nil, fmt.Errorf("%s has %d digests in force: %w", component, len(found), err)
 		}
-		out[string(found[0][1])] = true
+		out[found[0][1]] = true
 	}
 	return out, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -154,12 +153,9 @@ func (s *scene) goOn() {
 	s.t.Helper()
 	for component, p := range map[string]*program{"recommender": s.recommender, "updater": s.updater} {
 		require.NoError(s.t, p.Alive(), component)
-		hang.Eventually(s.t, "the "+component+" to be ready", func(context.Context) (bool, error) {
-			answer, err := http.Get("http://" + p.Address + "/readyz")
-			if err != nil {
-				return false, err
-			}
-			return answer.StatusCode == http.StatusOK, answer.Body.Close()
+		hang.Eventually(s.t, "the "+component+" to be ready", func(ctx context.Context) (bool, error) {
+			_, err := harness.Get(ctx, "http://"+p.Address+"/readyz")
+			return err == nil, err
 		})
 		s.moreCycles(p, component, 2)
 		require.False(s.t, p.Says("please report this"), "%s panicked; see %s", component, p.LogFile)

@@ -142,6 +142,6 @@ func (c *component) life() (*harness.Celvpa, time.Time) {
 
 // ready reports why the component is not ready; nil = it is.
 func (c *component) ready(ctx context.Context) error {
-	_, err := c.get(ctx, "/readyz")
+	_, err := harness.Get(ctx, "http://"+c.address+"/readyz")
 	return err
 }

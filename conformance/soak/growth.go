@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/celvpa/celvpa/conformance/harness"
 )
 
 // sampleEvery is how often components are measured.
@@ -89,7 +89,7 @@ func (c *component) measure(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if _, err := c.get(ctx, "/debug/pprof/heap?gc=1"); err != nil {
+	if _, err := harness.Get(ctx, "http://"+c.address+"/debug/pprof/heap?gc=1"); err != nil {
 		return
 	}
 	metrics, err := c.metrics(ctx)
@@ -128,12 +128,12 @@ func (c *component) warm(warmUp time.Duration) []sample {
 
 // metrics are the sums of the component's gauges and counters over all labels.
 func (c *component) metrics(ctx context.Context) (map[string]float64, error) {
-	text, err := c.get(ctx, "/metrics")
+	text, err := harness.Get(ctx, "http://"+c.address+"/metrics")
 	if err != nil {
 		return nil, err
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	sums := map[string]float64{}
 	for name, family := range families {
 		for _, series := range family.GetMetric() {
@@ -141,22 +141,4 @@ func (c *component) metrics(ctx context.Context) (map[string]float64, error) {
 		}
 	}
 	return sums, err
-}
-
-// get asks the component for a page, such as /metrics.
-func (c *component) get(ctx context.Context, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s%s: %s", c.name, path, response.Status)
-	}
-	return body, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/celvpa/celvpa/conformance/faults"
@@ -190,7 +191,7 @@ func (s *soak) prepareComponents(ctx context.Context, program, rules string) err
 			return err
 		}
 		kubeconfig := filepath.Join(s.folder, args.name+".kubeconfig")
-		if err := proxy.WriteKubeconfig(kubeconfig, secret); err != nil {
+		if err := proxy.WriteKubeconfig(kubeconfig, clientcmdapi.AuthInfo{Token: secret}); err != nil {
 			return err
 		}
 		c.args = append([]string{args.name, "--kubeconfig=" + kubeconfig, "--rules-dir=" + rules}, append(commonArgs, args.args...)...)
