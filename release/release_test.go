@@ -1,16 +1,20 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
@@ -164,4 +168,128 @@ func TestABuildThatFailsSaysWhy(t *testing.T) {
 	_, err := s.build(context.Background(), host)
 	require.ErrorContains(t, err, "building celvpa for "+host.String()+": exit status 1\n")
 	require.ErrorContains(t, err, "broken.go:2:13: cannot use nil")
+}
+
+// TestAFolderOfTheUsersStaysAsItIs: a release is not written beside other files, and the answer comes before anything is built. Images are.
+func TestAFolderOfTheUsersStaysAsItIs(t *testing.T) {
+	r := &release{source: small(t), out: t.TempDir(), repository: defaultRepository, log: io.Discard}
+	there := map[string]string{"SHA256SUMS": "of something else", "celvpa_v1.2.2_image.tar": "of another version"}
+	for name, text := range there {
+		require.NoError(t, os.WriteFile(filepath.Join(r.out, name), []byte(text), 0o600))
+	}
+	require.EqualError(t, r.all(t.Context(), imagePlatforms, imagePlatforms), r.out+" has SHA256SUMS, which is not part of this release: give an empty folder by --out")
+	require.Empty(t, r.programs)
+	require.Equal(t, there, contents(t, r.out))
+
+	require.NoError(t, r.clear())
+	require.NoError(t, r.images(t.Context(), []platform{host}))
+	left := contents(t, r.out)
+	require.Subset(t, left, there)
+	require.Contains(t, left, "vpa-updater_v1.2.3-rc.1_image.tar")
+}
+
+// TestNothingStaleIsLeftInDist: files of an earlier release, or of one for more platforms, are removed first.
+func TestNothingStaleIsLeftInDist(t *testing.T) {
+	r := &release{source: small(t), repository: defaultRepository, log: io.Discard}
+	require.NoError(t, r.clear(), "there is no dist yet")
+	require.NoError(t, os.Mkdir(r.folder(), 0o755))
+	for _, name := range []string{"celvpa_v0.9.0_image.tar", "vpa-updater_v0.9.0_image_linux_amd64.spdx.json"} {
+		require.NoError(t, os.WriteFile(filepath.Join(r.folder(), name), nil, 0o600))
+	}
+	require.NoError(t, r.all(t.Context(), []platform{host}, []platform{host}))
+	whole := contents(t, r.folder())
+	require.Len(t, whole, 12, "an archive and four images, each with an SBOM, the chart and the checksums")
+	require.NoError(t, r.all(t.Context(), []platform{host}, []platform{host}))
+	require.Equal(t, whole, contents(t, r.folder()))
+}
+
+// at is the time of the releases of tests.
+var at = time.Unix(1_700_000_000, 0).UTC()
+
+// small is the source of a program that compiles in seconds, in a folder of its own.
+func small(t *testing.T) *source {
+	t.Helper()
+	root := t.TempDir()
+	require.NoError(t, os.CopyFS(root, os.DirFS("testdata/program")))
+	for from, to := range map[string]string{"../LICENSE": "LICENSE", "go.mod": "release/go.mod", "go.sum": "release/go.sum"} {
+		text, err := os.ReadFile(from)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, to)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, to), text, 0o600))
+	}
+	return &source{root: root, program: ".", version: "v1.2.3-rc.1", commit: "abcdef", time: at}
+}
+
+// host is what this machine runs of a release.
+var host = platform{"linux", runtime.GOARCH}
+
+// celvpa is the source of this clone, with celvpa built from it for this machine, once for all tests. It is compiled as other
+// tests compile it, without -trimpath, which would take minutes: TestTwoReleasesOfOneCommitAreTheSame is about that.
+func celvpa(t *testing.T) (*source, *program) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skipf("images are for Linux, and this is %s", runtime.GOOS)
+	}
+	s := &source{root: "..", program: "./cmd/celvpa", version: "v1.2.3-rc.1", commit: "abcdef", time: at}
+	p, err := linked(s)
+	require.NoError(t, err)
+	return s, p
+}
+
+var (
+	link          sync.Once
+	linkedProgram *program
+	errLinking    error
+)
+
+func linked(s *source) (*program, error) {
+	link.Do(func() {
+		dir, err := os.MkdirTemp("", "celvpa-release-test-")
+		if err != nil {
+			errLinking = err
+			return
+		}
+		defer os.RemoveAll(dir)
+		out := filepath.Join(dir, "celvpa")
+		cmd := exec.Command("go", "build", "-ldflags", s.variables(), "-o", out, s.program)
+		cmd.Dir, cmd.Env = s.root, append(os.Environ(), "CGO_ENABLED=0")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			errLinking = errors.New(string(text))
+			return
+		}
+		linkedProgram, errLinking = s.open(context.Background(), host, out)
+	})
+	return linkedProgram, errLinking
+}
+
+// unpack writes files below a folder.
+func unpack(r io.Reader, dir string) error {
+	files := tar.NewReader(r)
+	for {
+		header, err := files.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, filepath.FromSlash(header.Name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		switch header.Typeflag {
+		case tar.TypeDir:
+			err = os.MkdirAll(path, header.FileInfo().Mode())
+		case tar.TypeSymlink:
+			err = os.Symlink(header.Linkname, path)
+		default:
+			var content []byte
+			if content, err = io.ReadAll(files); err == nil {
+				err = os.WriteFile(path, content, header.FileInfo().Mode())
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
 }

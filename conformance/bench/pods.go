@@ -5,21 +5,29 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
+	"text/template"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -208,4 +216,161 @@ func recommendedVPA(i int) *vpav1.VerticalPodAutoscaler {
 	}}
 	return recommended(v,
 		recommend("app", 25+n*37%1400, (40+n*53%2500)<<20), recommend("proxy", 15+n*11%600, (30+n*7%700)<<20))
+}
+
+// newClient returns an HTTP client that keeps a connection for each of so many reviews in flight, as
+// API servers do: they ask webhooks over HTTP/1.1.
+func newClient(parallel int, config *tls.Config) *http.Client {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: config.Clone(), Protocols: &protocols, MaxIdleConnsPerHost: parallel, ReadBufferSize: 16 << 10, WriteBufferSize: 16 << 10}}
+}
+
+// ask sends a review as API servers do, and returns the answer in a buffer.
+func ask(ctx context.Context, client *http.Client, address string, r review, into *bytes.Buffer) error {
+	// The path is the one of a webhook with the default timeout.
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+"/?timeout=30s", bytes.NewReader(r))
+	if err != nil {
+		return err
+	}
+	request.Header = http.Header{"Accept": {"application/json, */*"}, "Content-Type": {"application/json"}, "User-Agent": {"kube-apiserver-admission"}}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	into.Reset()
+	if _, err := into.ReadFrom(response.Body); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the webhook answers %s: %s", response.Status, into)
+	}
+	return nil
+}
+
+// load keeps so many reviews in flight until to, and returns how long those took that ended after
+// from.
+func load(ctx context.Context, parallel int, from, to time.Time, next func(worker, n int, into *bytes.Buffer) error) ([]time.Duration, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	took := make([][]time.Duration, parallel)
+	var group sync.WaitGroup
+	for w := range parallel {
+		group.Go(func() {
+			var answer bytes.Buffer
+			for n := 0; ctx.Err() == nil; n++ {
+				begin := time.Now()
+				err := next(w, n, &answer)
+				end := time.Now()
+				switch {
+				case err != nil:
+					cancel(err)
+					return
+				case !bytes.Contains(answer.Bytes(), []byte(`"patch":`)):
+					cancel(fmt.Errorf("a pod is not patched: %s", answer.Bytes()))
+					return
+				case end.After(to):
+					return
+				case end.After(from):
+					took[w] = append(took[w], end.Sub(begin))
+				}
+			}
+		})
+	}
+	group.Wait()
+	all := slices.Concat(took...)
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no review ended in time")
+	}
+	return all, nil
+}
+
+// latencies are values of requests that were made in a time.
+func latencies(took []time.Duration, within time.Duration) []value {
+	slices.Sort(took)
+	at := func(part float64) float64 { return took[int(part*float64(len(took)-1))].Seconds() }
+	return []value{
+		{"requests per second", count, float64(len(took)) / within.Seconds()},
+		{"p50", milliseconds, at(0.5)}, {"p99", milliseconds, at(0.99)}, {"longest", milliseconds, at(1)},
+	}
+}
+
+// review is an AdmissionReview of a new pod, as an API server sends it.
+type review []byte
+
+//go:embed review.yaml
+var reviewFile string
+
+var reviewTemplate = template.Must(template.New("review.yaml").Parse(reviewFile))
+
+// reviews writes one review for each Deployment, of a pod that its ReplicaSet would create.
+func (l *lab) reviews(ctx context.Context) ([]review, error) {
+	owners, err := l.replicaSets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]review, l.vpas)
+	for i := range out {
+		if out[i], err = reviewOf(owners[key(i).Name]); err != nil {
+			return nil, fmt.Errorf("writing the review of a pod of %s: %w", key(i), err)
+		}
+	}
+	return out, nil
+}
+
+// reviewOf has its fields in the order in which API servers write them.
+func reviewOf(owner *appsv1.ReplicaSet) (review, error) {
+	var text bytes.Buffer
+	err := reviewTemplate.Execute(&text, map[string]any{
+		"Namespace": owner.Namespace, "ReplicaSet": owner.Name, "OwnerUID": owner.UID, "Hash": owner.Labels["pod-template-hash"],
+		"Deployment": metav1.GetControllerOf(owner).Name, "UID": uuid.NewUUID(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var asked admissionv1.AdmissionReview
+	if err := yaml.UnmarshalStrict(text.Bytes(), &asked); err != nil {
+		return nil, err
+	}
+	var pod corev1.Pod
+	if err := json.Unmarshal(asked.Request.Object.Raw, &pod); err != nil {
+		return nil, err
+	}
+	if asked.Request.Object.Raw, err = json.Marshal(&pod); err != nil {
+		return nil, err
+	}
+	return json.Marshal(&asked)
+}
+
+func meanSize(reviews []review) (mean int) {
+	for _, r := range reviews {
+		mean += len(r)
+	}
+	return mean / max(len(reviews), 1)
+}
+
+// replicaSets waits until each Deployment has one, and returns them by the name of the Deployment.
+func (l *lab) replicaSets(ctx context.Context) (map[string]*appsv1.ReplicaSet, error) {
+	out := map[string]*appsv1.ReplicaSet{}
+	err := wait.PollUntilContextTimeout(ctx, time.Second, 10*time.Minute, true, func(ctx context.Context) (bool, error) {
+		var list appsv1.ReplicaSetList
+		if err := l.List(ctx, &list); err != nil {
+			return false, err
+		}
+		for i := range list.Items {
+			if owner := metav1.GetControllerOf(&list.Items[i]); owner != nil {
+				out[owner.Name] = &list.Items[i]
+			}
+		}
+		return len(out) >= l.vpas, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("waiting for a ReplicaSet of each Deployment: %w", err)
+	}
+	return out, nil
 }

@@ -1,18 +1,27 @@
 package chart
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/engine"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/hang"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -120,4 +129,130 @@ func (o inCluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableR
 	default:
 		return client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}), false, nil
 	}
+}
+
+// TestTheSchemaSaysWhereATypoIs: what helm prints for values that the schema refuses.
+func TestTheSchemaSaysWhereATypoIs(t *testing.T) {
+	for values, want := range map[string]string{
+		"recomender: {enabled: true}":                    "additional properties 'recomender' not allowed",
+		"recommender: {replicaCount: 2}":                 "at '/recommender': additional properties 'replicaCount' not allowed",
+		"updater: {podDisruptionBudget: {enable: true}}": "at '/updater/podDisruptionBudget': additional properties 'enable' not allowed",
+		"updater: {replicas: two}":                       "at '/updater/replicas': got string, want integer",
+		"recommender: {extraArgs: {v: 4}}":               "at '/recommender/extraArgs': got object, want array",
+		"recommender: {extraArgs: [v=4]}":                "at '/recommender/extraArgs/0': 'v=4' does not match pattern '^--[a-z]'",
+		"featureGates: {Inplace: true}":                  "at '/featureGates': additional properties 'Inplace' not allowed",
+		"updater: {evictionRateLimit: -1}":               "at '/updater/evictionRateLimit': minimum: got -1, want 0",
+		"logFormat: jsn":                                 "at '/logFormat': value must be one of 'text', 'json'",
+		"image: {digest: sha256:abc}":                    "at '/image/digest': 'sha256:abc' does not match pattern",
+		"updater: {leaderElection: {leaseDuration: 15}}": "at '/updater/leaderElection/leaseDuration': got number, want string",
+		"rules: {mine: x}":                               "at '/rules': additional properties 'mine' not allowed",
+		"overlays: [{name: a}]":                          "at '/overlays/0': missing property 'spec'",
+		"admissionController: {mutatingWebhookConfiguration: {failurePolicy: fail}}": "at '/admissionController/mutatingWebhookConfiguration/failurePolicy': value must be one of 'Ignore', 'Fail'",
+		"admissionController: {mutatingWebhookConfiguration: {timeoutSeconds: 31}}":  "at '/admissionController/mutatingWebhookConfiguration/timeoutSeconds': maximum: got 31, want 30",
+	} {
+		refused(t, values, want)
+	}
+}
+
+// TestValuesThatContradictEachOtherAreRefused, with what to do.
+func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
+	for values, want := range map[string]string{
+		"{recommender: {enabled: false}, updater: {enabled: false}, admissionController: {enabled: false}}":                   "are all disabled: enable at least one",
+		"{vpaObjectNamespace: a, ignoredVpaObjectNamespaces: [b]}":                                                            "vpaObjectNamespace and ignoredVpaObjectNamespaces exclude each other: set one",
+		"{rulesConfigMap: a, rules: {a.yaml: b}}":                                                                             "rulesConfigMap replaces rules and overlays",
+		"{podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}":                                                      "podMonitor and serviceMonitor are both enabled",
+		"{explain: {port: 8943}}":                                                                                             "explain.port is 8943, which celvpa's metrics or its webhook use already: choose another",
+		"{updater: {serviceAccount: {create: false}}}":                                                                        "set updater.serviceAccount.name to the ServiceAccount to use",
+		"{updater: {leaderElection: {enabled: false}}}":                                                                       "updater.leaderElection.enabled is false with 2 replicas, which would all act at once: enable it, or set updater.replicas to 1",
+		"{updater: {podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}}}":                                              "updater.podDisruptionBudget has both minAvailable and maxUnavailable: set one",
+		"{updater: {podDisruptionBudget: {minAvailable: 2}}}":                                                                 "updater.podDisruptionBudget.minAvailable is 2 of 2 replicas, so no node with such a pod could be drained",
+		"{updater: {podDisruptionBudget: {minAvailable: 100%}}}":                                                              "updater.podDisruptionBudget.minAvailable is 100% of 2 replicas",
+		"{admissionController: {certManager: {enabled: true}, tls: {secretName: a}}}":                                         "admissionController.certManager.enabled and admissionController.tls.secretName exclude each other: set one",
+		"{admissionController: {certManager: {enabled: true, createSelfSignedIssuer: {enabled: false}}}}":                     "set admissionController.certManager.issuerRef.name to an issuer of yours",
+		"{admissionController: {certManager: {enabled: true, renewBefore: 16h30m}}}":                                          "renewBefore is 16h30m, less than a tenth of duration 168h, so alert CelvpaCertificateExpiresSoon would fire before each renewal",
+		"{admissionController: {certManager: {enabled: true, duration: 2160h, renewBefore: 215h59m59s}}}":                     "leave renewBefore out for a third of duration",
+		"{admissionController: {mutatingWebhookConfiguration: {objectSelector: {matchLabels: {a: b}}}}}":                      "need admissionController.registerWebhook: false",
+		"{admissionController: {registerWebhook: false}}":                                                                     "so API servers must learn the webhook's CA elsewhere: enable admissionController.certManager, or set admissionController.tls.secretName",
+		"{admissionController: {registerWebhook: false, tls: {secretName: a}}}":                                               "so API servers must learn the webhook's CA elsewhere",
+		"{vpaObjectNamespace: celvpa-system, admissionController: {mutatingWebhookConfiguration: {failurePolicy: Fail}}}":     `vpaObjectNamespace is the namespace of the release, "celvpa-system", and the failure policy is Fail`,
+		"{updater: {replicas: 1, extraArgs: [--leader-elect]}}":                                                               "updater.extraArgs has --leader-elect, which the rest of the chart would contradict: set updater.leaderElection.enabled",
+		"{updater: {extraArgs: [--leader-elect=false]}}":                                                                      "set updater.leaderElection.enabled",
+		"{recommender: {extraArgs: [--leader_elect_resource_name=a]}}":                                                        "set recommender.leaderElection.resourceName",
+		"{recommender: {extraArgs: [--v=2, --leader-elect-resource-namespace=a]}}":                                            "set recommender.leaderElection.resourceNamespace",
+		"{admissionController: {extraArgs: [--status-lease-name=a]}}":                                                         "admissionController.extraArgs has --status-lease-name, which the rest of the chart would contradict: leave it out",
+		"{admissionController: {extraArgs: [--webhook-failure-policy-fail]}}":                                                 "set admissionController.mutatingWebhookConfiguration.failurePolicy",
+		"{admissionController: {extraArgs: [--register-webhook=false]}}":                                                      "set admissionController.registerWebhook",
+		"{admissionController: {extraArgs: ['--port=8443']}}":                                                                 "set admissionController.port",
+		"{recommender: {extraArgs: ['--address=:8080']}}":                                                                     "recommender.extraArgs has --address, which the rest of the chart would contradict: leave it out",
+		"{recommender: {extraArgs: ['--explain-address=:80']}}":                                                               "set explain.port",
+		"{updater: {extraArgs: [--vpa-object-namespace=a]}}":                                                                  "set vpaObjectNamespace",
+		"{admissionController: {certManager: {enabled: true, privateKey: {algorithm: RSA, size: 256}}}}":                      "admissionController.certManager.privateKey.size is 256, and cert-manager takes RSA keys of 2048 or more",
+		"{updater: {podDisruptionBudget: {minAvailable: 51%}}}":                                                               "updater.podDisruptionBudget.minAvailable is 51% of 2 replicas",
+		"{updater: {replicas: 1, podDisruptionBudget: {minAvailable: 50%}}}":                                                  "updater.podDisruptionBudget.minAvailable is 50% of 1 replicas",
+		"{updater: {podDisruptionBudget: {maxUnavailable: 0}}}":                                                               "updater.podDisruptionBudget.maxUnavailable is 0, so no node with such a pod could be drained",
+		"{updater: {podDisruptionBudget: {maxUnavailable: 0%}}}":                                                              "updater.podDisruptionBudget.maxUnavailable is 0%",
+		"{admissionController: {replicas: 0, mutatingWebhookConfiguration: {failurePolicy: Fail}}}":                           "admissionController.replicas is 0 and the failure policy is Fail, so API servers would refuse pods for good",
+		"{admissionController: {port: 8944}}":                                                                                 "admissionController.port is 8944, at which the admission controller serves metrics",
+		"{fullnameOverride: a2345678901234567890123456789012345}":                                                             "the names of this release begin with a2345678901234567890123456789012345, 35 characters, so Services of the admission controller would have more than the 63",
+		"{fullnameOverride: a2345678901234567890123456789012345, explain: {enabled: false}, serviceMonitor: {enabled: true}}": "set fullnameOverride to a name of at most 34",
+	} {
+		refused(t, values, want)
+	}
+}
+
+func refused(t *testing.T, values, want string) {
+	t.Helper()
+	_, err := tryRender(parse(t, values))
+	require.ErrorContains(t, err, want, values)
+}
+
+// TestTheUpdatersAccountChangesLittleOfAPod: the permission to patch annotations of pods is one to change their image, too.
+func TestTheUpdatersAccountChangesLittleOfAPod(t *testing.T) {
+	needsLab(t)
+	s := newShell(t)
+	s.cleanUp(t)
+	s.run(t, "helm install celvpa deploy/chart/celvpa -n celvpa-system --create-namespace --take-ownership --force-conflicts")
+	updater, err := harness.ConnectWith(lab.Kubeconfig, func(c *rest.Config) { c.Impersonate.UserName = "system:serviceaccount:celvpa-system:celvpa-updater" })
+	require.NoError(t, err)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", GenerateName: "restricted-", Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"mine": "1", "vpaUpdates": "old"},
+	}}
+	pod.Spec.Containers = []corev1.Container{{Name: "web", Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m")}}}}
+	require.NoError(t, cluster.Create(t.Context(), pod))
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.WithoutCancel(t.Context()), pod)) })
+	patch := func(body string, options ...client.PatchOption) error {
+		err := updater.Patch(t.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(body)), options...)
+		if err != nil {
+			require.True(t, apierrors.IsForbidden(err), err)
+			require.ErrorContains(t, err, "the updater of celvpa may change the resources of a pod")
+		}
+		return err
+	}
+	hang.Eventually(t, "the policy to be in force", func(context.Context) (bool, error) {
+		return patch(`{"metadata": {"annotations": {"new": "1"}}}`, client.DryRunAll) != nil, nil
+	})
+	for _, body := range []string{
+		`{"spec": {"containers": [{"name": "web", "image": "registry.k8s.io/pause:3.9"}]}}`,
+		`{"spec": {"activeDeadlineSeconds": 1}}`,
+		`{"metadata": {"labels": {"app": null}}}`,
+		`{"metadata": {"labels": {"new": "1"}}}`,
+		`{"metadata": {"finalizers": ["example.com/mine"]}}`,
+		`{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "1"}]}}`,
+		`{"metadata": {"annotations": {"mine": "2"}}}`,
+		`{"metadata": {"annotations": {"mine": null}}}`,
+		`{"metadata": {"annotations": {"new": "1", "vpaUpdates": "new"}}}`,
+	} {
+		require.Error(t, patch(body), body)
+	}
+	require.NoError(t, patch(`{"metadata": {"annotations": {"vpaUpdates": null, "vpaInPlaceUpdated": "true", "vpaCpuStartupBoost/web": "{}"}}}`))
+	resize := client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec": {"containers": [{"name": "web", "resources": {"requests": {"cpu": "10m"}}}]}}`))
+	require.NoError(t, updater.SubResource("resize").Patch(t.Context(), pod.DeepCopy(), resize))
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+	require.Equal(t, "10m", pod.Spec.Containers[0].Resources.Requests.Cpu().String())
+	require.Equal(t, "true", pod.Annotations["vpaInPlaceUpdated"])
+	require.Equal(t, "{}", pod.Annotations["vpaCpuStartupBoost/web"])
+	require.Equal(t, "1", pod.Annotations["mine"])
+	require.NotContains(t, pod.Annotations, "vpaUpdates")
+	pod.Labels["new"] = "1"
+	require.NoError(t, cluster.Update(t.Context(), pod), "others are not its concern")
 }

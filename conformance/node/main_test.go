@@ -8,15 +8,23 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
 
 	"github.com/celvpa/celvpa/conformance/harness"
 )
@@ -184,5 +192,188 @@ func findNode(ctx context.Context) error {
 		return fmt.Errorf("the cluster of %s has %d nodes, and these tests need exactly one, which is real", filepath.Base(kubeconfig), len(list.Items))
 	}
 	nodeName, nodeInfo = list.Items[0].Name, list.Items[0].Status.NodeInfo
+	return nil
+}
+
+// startBeside runs all components in one process, with the flags of testdata/values.yaml.
+func startBeside(ctx context.Context) (stop func(), err error) {
+	if lab == nil {
+		return nil, errors.New("-beside needs the lab's node: the API server of another cluster does not reach this machine")
+	}
+	if err := cluster.InstallCRDs(ctx, false); err != nil {
+		return nil, err
+	}
+	root, err := harness.Root()
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "conformance", "node", "testdata", "values.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var values struct {
+		FeatureGates         map[string]bool
+		Recommender, Updater struct{ ExtraArgs []string }
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return nil, err
+	}
+	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	args = append(append([]string{"run", "--kubeconfig=" + kubeconfig}, args...), values.Recommender.ExtraArgs...)
+	args = append(args, values.Updater.ExtraArgs...)
+	var gates []string
+	for _, gate := range slices.Sorted(maps.Keys(values.FeatureGates)) {
+		gates = append(gates, fmt.Sprintf("%s=%t", gate, values.FeatureGates[gate]))
+	}
+	args = append(args, "--feature-gates="+strings.Join(gates, ","))
+	process, err := harness.Start(program, address, filepath.Join(root, "bin", "node", "celvpa.log"), args, nil)
+	if err != nil {
+		return nil, err
+	}
+	return process.Kill, process.WaitReady(ctx)
+}
+
+// needsPods skips a test of celvpa's own pods.
+func needsPods(t *testing.T) {
+	t.Helper()
+	if *beside {
+		t.Skip("celvpa runs beside the cluster (-beside), and this is about its pods")
+	}
+}
+
+// besideWaits stands in for the answers of celvpa's pods: two cycles.
+const besideWaits = 15 * time.Second
+
+// keepLogs writes what the pods of celvpa have logged to a folder: also what a container that was
+// restarted had logged before.
+func keepLogs(ctx context.Context, folder string) error {
+	var pods corev1.PodList
+	if err := cluster.List(ctx, &pods, client.InNamespace(system)); err != nil {
+		return fmt.Errorf("listing the pods of celvpa: %w", err)
+	}
+	faults := []error{os.RemoveAll(folder), os.MkdirAll(folder, 0o755)}
+	for _, p := range pods.Items {
+		for _, s := range p.Status.ContainerStatuses {
+			faults = append(faults, keepLog(ctx, folder, p.Name, s.Name, false))
+			if s.RestartCount > 0 {
+				faults = append(faults, keepLog(ctx, folder, p.Name, s.Name, true))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// logOf is what a container of celvpa has logged, or did before it was restarted.
+func logOf(ctx context.Context, pod, container string, previous bool) ([]byte, error) {
+	text, err := clients.CoreV1().Pods(system).GetLogs(pod, &corev1.PodLogOptions{Container: container, Previous: previous}).DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the log of %s: %w", pod, err)
+	}
+	return text, nil
+}
+
+func keepLog(ctx context.Context, folder, pod, container string, previous bool) error {
+	text, err := logOf(ctx, pod, container, previous)
+	if err != nil {
+		return err
+	}
+	name := pod + "-" + container
+	if previous {
+		name += "-previous"
+	}
+	return os.WriteFile(filepath.Join(folder, name+".log"), text, 0o644)
+}
+
+// logged looks for a line with all of some words in the log of the updater, also in that of before a restart. Run beside the
+// node, celvpa has no pods, and nothing is found.
+func logged(ctx context.Context, words ...string) (line string, found bool) {
+	var pods corev1.PodList
+	if err := cluster.List(ctx, &pods, client.InNamespace(system)); err != nil {
+		return "", false
+	}
+	for _, p := range pods.Items {
+		for _, s := range p.Status.ContainerStatuses {
+			for _, previous := range []bool{false, true} {
+				if !strings.Contains(p.Name, "updater") || previous && s.RestartCount == 0 {
+					continue
+				}
+				text, _ := logOf(ctx, p.Name, s.Name, previous) // a container that is not found has no lines
+				for line := range strings.Lines(string(text)) {
+					if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+						return strings.TrimSpace(line), true
+					}
+				}
+			}
+		}
+	}
+	return "", false
+}
+
+// system is the namespace of celvpa.
+const system = "celvpa-system"
+
+// helm runs helm on the cluster.
+func helm(ctx context.Context, args ...string) error {
+	home, err := os.MkdirTemp("", "celvpa-helm-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
+	cmd := exec.CommandContext(ctx, filepath.Join(tools, "helm"), append(args, "--namespace", system)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("helm %s: %w\n%s", args[0], err, text)
+	}
+	return nil
+}
+
+// release installs or upgrades celvpa with the values of testdata.
+func release(ctx context.Context, command, version string, more ...string) error {
+	root, err := harness.Root()
+	if err != nil {
+		return err
+	}
+	args := []string{command, "celvpa", filepath.Join(root, "deploy", "chart", "celvpa"),
+		"--values", filepath.Join(root, "conformance", "node", "testdata", "values.yaml"), "--set", "image.tag=" + version}
+	return helm(ctx, append(args, more...)...)
+}
+
+func install(ctx context.Context) error {
+	if err := release(ctx, "upgrade", firstVersion, "--install", "--create-namespace"); err != nil {
+		return err
+	}
+	return rolledOut(ctx, patience)
+}
+
+func uninstall(ctx context.Context) error {
+	if lab != nil {
+		return nil // the whole cluster goes
+	}
+	return helm(ctx, "uninstall", "celvpa", "--ignore-not-found")
+}
+
+// rolledOut waits until the Deployments of celvpa are what was asked for, and nothing else is left.
+func rolledOut(ctx context.Context, limit time.Duration) error {
+	waiting := ""
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		var list appsv1.DeploymentList
+		if err := cluster.List(ctx, &list, client.InNamespace(system)); err != nil {
+			return false, nil // the next look may be answered
+		}
+		waiting = ""
+		for _, d := range list.Items {
+			s := d.Status
+			if s.ObservedGeneration < d.Generation || s.UpdatedReplicas != *d.Spec.Replicas || s.Replicas != *d.Spec.Replicas || s.AvailableReplicas != *d.Spec.Replicas {
+				waiting += fmt.Sprintf(" %s: %d pods, %d new, %d available;", d.Name, s.Replicas, s.UpdatedReplicas, s.AvailableReplicas)
+			}
+		}
+		return len(list.Items) == 3 && waiting == "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for celvpa to roll out: %w:%s", err, waiting)
+	}
 	return nil
 }

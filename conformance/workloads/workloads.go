@@ -11,7 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	helpers "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 
+	"github.com/celvpa/celvpa/controllers/poddefaults"
 	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -108,3 +111,256 @@ func meta(name string) metav1.ObjectMeta {
 }
 
 func numbered(prefix string, i int) string { return fmt.Sprintf("%s%d", prefix, i) }
+
+// shape says which of request and limit a container has.
+type shape int
+
+const (
+	nothing shape = iota
+	requestOnly
+	limitOnly
+	equal
+	different
+)
+
+// Pod generates a pod as written. Its name and images are such that API servers take it.
+func (r Random) Pod() *corev1.Pod {
+	out := &corev1.Pod{ObjectMeta: meta("web-1")}
+	t := r.temper()
+	usual := map[corev1.ResourceName]shape{}
+	for _, name := range both {
+		usual[name] = OneOf(r, nothing, requestOnly, limitOnly, equal, different, different, different)
+	}
+	alike := OneOf(r, 0, 60, 100, 100)
+	resources := func() corev1.ResourceRequirements {
+		var out corev1.ResourceRequirements
+		for _, name := range both {
+			like := usual[name]
+			if !r.In(alike) {
+				like = OneOf(r, nothing, requestOnly, requestOnly, limitOnly, equal, different, different)
+			}
+			r.stanza(&out, name, like, t)
+		}
+		return out
+	}
+	if r.In(30) {
+		for i := range OneOf(r, 1, 1, 2) {
+			c := corev1.Container{Name: numbered("i", i), Image: "x", Resources: resources()}
+			if r.In(65) {
+				c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+			}
+			out.Spec.InitContainers = append(out.Spec.InitContainers, c)
+		}
+	}
+	n := OneOf(r, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4)
+	if r.IntN(250) == 0 {
+		n = 50
+	}
+	for i := range n {
+		out.Spec.Containers = append(out.Spec.Containers, corev1.Container{Name: numbered("c", i), Image: "x", Resources: resources()})
+	}
+	if r.In(20) {
+		out.Spec.Resources = r.podLevel(out)
+	}
+	return out
+}
+
+func (r Random) stanza(out *corev1.ResourceRequirements, name corev1.ResourceName, like shape, t temper) {
+	request := r.amount(name, t)
+	switch like {
+	case requestOnly:
+		set(&out.Requests, name, request)
+	case limitOnly:
+		set(&out.Limits, name, request)
+	case equal:
+		set(&out.Requests, name, request)
+		set(&out.Limits, name, request)
+	case different:
+		set(&out.Requests, name, request)
+		limit := times(name, request, OneOf(r, 1, 1.2, 1.5, 2, 2, 2, 3, 4, 10, 16, 100))
+		if other := r.amount(name, t); r.In(30) && other.Cmp(request) >= 0 {
+			limit = other
+		}
+		set(&out.Limits, name, limit)
+	}
+}
+
+// podLevel are pod-level resources that cover those of the containers.
+func (r Random) podLevel(pod *corev1.Pod) *corev1.ResourceRequirements {
+	out := &corev1.ResourceRequirements{}
+	requests := helpers.AggregateContainerRequests(requestsFilledIn(pod), helpers.PodResourcesOptions{})
+	for _, name := range both {
+		if r.In(20) {
+			continue
+		}
+		request := requests[name].DeepCopy()
+		if r.In(70) {
+			request.Add(r.amount(name, 0))
+		}
+		if r.In(80) {
+			set(&out.Requests, name, request)
+		}
+		if r.In(50) {
+			set(&out.Limits, name, r.podLimit(pod, name, request))
+		}
+	}
+	return out
+}
+
+// podLimit is one that no container's own limit exceeds.
+func (r Random) podLimit(pod *corev1.Pod, name corev1.ResourceName, request resource.Quantity) resource.Quantity {
+	limit := request.DeepCopy()
+	if r.In(60) {
+		limit.Add(r.amount(name, 1))
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			if own := list[i].Resources.Limits[name]; own.Cmp(limit) > 0 {
+				limit = own.DeepCopy()
+			}
+		}
+	}
+	return limit
+}
+
+// requestsFilledIn is the pod with requests where there are limits only, as API servers store it.
+func requestsFilledIn(pod *corev1.Pod) *corev1.Pod {
+	out := pod.DeepCopy()
+	for _, list := range [][]corev1.Container{out.Spec.Containers, out.Spec.InitContainers} {
+		for i := range list {
+			for name, q := range list[i].Resources.Limits {
+				if _, there := list[i].Resources.Requests[name]; !there {
+					set(&list[i].Resources.Requests, name, q)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// limitRanges are some that the pod usually fits into, often without room.
+func (r Random) limitRanges(pod *corev1.Pod) (out []corev1.LimitRange) {
+	filled := pod.DeepCopy()
+	add := func(items ...corev1.LimitRangeItem) {
+		limitRange := corev1.LimitRange{ObjectMeta: meta(numbered("l", len(out))), Spec: corev1.LimitRangeSpec{Limits: items}}
+		out = append(out, limitRange)
+		stored := limitRange.DeepCopy()
+		poddefaults.LimitRange(stored)
+		poddefaults.BeforeWebhooks(filled, []corev1.LimitRange{*stored})
+	}
+	poddefaults.BeforeWebhooks(filled, nil)
+	switch r.IntN(10) {
+	case 0:
+	case 1, 2:
+		add(r.ofContainers(filled))
+	case 3, 4, 5:
+		add(r.ofPods(filled))
+	case 6, 7:
+		container := r.ofContainers(filled)
+		add(container)
+		add(r.ofPods(filled))
+	case 8:
+		add(r.ofPods(filled), r.ofContainers(filled))
+	default:
+		for range 2 + r.IntN(2) {
+			if r.In(50) {
+				add(r.ofContainers(filled))
+			} else {
+				add(r.ofPods(filled))
+			}
+		}
+	}
+	return out
+}
+
+// extremes are the least and the most that some requests and limits are.
+type extremes struct {
+	least, most       resource.Quantity
+	requested, limits bool // every one has a request, or a limit
+	ratio             float64
+}
+
+func extremesOf(name corev1.ResourceName, pods ...corev1.ResourceRequirements) extremes {
+	out := extremes{requested: true, limits: true, ratio: 1}
+	for i, pod := range pods {
+		request, requested := pod.Requests[name]
+		limit, limited := pod.Limits[name]
+		out.requested, out.limits = out.requested && requested, out.limits && limited
+		for _, q := range []resource.Quantity{request, limit} {
+			if q.Cmp(out.most) > 0 {
+				out.most = q
+			}
+		}
+		if i == 0 || request.Cmp(out.least) < 0 {
+			out.least = request
+		}
+		if r := request.AsApproximateFloat64(); r > 0 && limited {
+			out.ratio = max(out.ratio, limit.AsApproximateFloat64()/r)
+		}
+	}
+	return out
+}
+
+func (r Random) ofContainers(pod *corev1.Pod) corev1.LimitRangeItem {
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
+	var all []corev1.ResourceRequirements
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			all = append(all, list[i].Resources)
+		}
+	}
+	for _, name := range both {
+		if !r.In(70) {
+			continue
+		}
+		e := extremesOf(name, all...)
+		if !e.limits && r.In(60) {
+			q := times(name, e.most, OneOf(r, 1.0, 1, 2))
+			if q.IsZero() {
+				q = r.amount(name, 0)
+			}
+			set(&item.Default, name, q)
+			if q.Cmp(e.most) > 0 {
+				e.most = q
+			}
+			e.limits = true
+			if e.requested = e.requested || r.In(50); e.requested {
+				least := times(name, q, OneOf(r, 1, 0.5, 0.1))
+				set(&item.DefaultRequest, name, least)
+				if e.least.IsZero() || least.Cmp(e.least) < 0 {
+					e.least = least
+				}
+				e.ratio = max(e.ratio, 10)
+			}
+		}
+		r.bounds(&item, name, e)
+	}
+	return item
+}
+
+func (r Random) ofPods(pod *corev1.Pod) corev1.LimitRangeItem {
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypePod}
+	sum := corev1.ResourceRequirements{
+		Requests: helpers.PodRequests(pod, helpers.PodResourcesOptions{}),
+		Limits:   helpers.PodLimits(pod, helpers.PodResourcesOptions{}),
+	}
+	for _, name := range both {
+		if r.In(70) {
+			r.bounds(&item, name, extremesOf(name, sum))
+		}
+	}
+	return item
+}
+
+// bounds are a minimum, a maximum and a ratio, each in some of the cases.
+func (r Random) bounds(item *corev1.LimitRangeItem, name corev1.ResourceName, e extremes) {
+	if r.In(50) && (e.requested || r.In(10)) {
+		set(&item.Min, name, times(name, e.least, OneOf(r, 1, 1, 0.99, 0.9, 0.5, 0.5, 0.1)))
+	}
+	if r.In(55) && (e.limits || r.In(10)) {
+		set(&item.Max, name, times(name, e.most, OneOf(r, 1, 1, 1.01, 1.2, 1.5, 2, 2, 10)))
+	}
+	if r.In(20) && (e.requested && e.limits || r.In(5)) {
+		set(&item.MaxLimitRequestRatio, name, *resource.NewMilliQuantity(whole(e.ratio*1000*OneOf(r, 1, 1, 1.5, 2, 4)+0.999), resource.DecimalSI))
+	}
+}

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -15,6 +16,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 // rootFiles are the machine's start-up scripts and settings.
@@ -213,4 +219,157 @@ func modeOf(text []byte) os.FileMode {
 		return 0o755
 	}
 	return 0o644
+}
+
+// bootModules are what the kernel needs to find its disk, and what these need.
+var bootModules = []string{"virtio_pci", "virtio_blk"}
+
+// makeInitrd writes the initial RAM disk, a cpio archive with a shell, the modules of the disk and the script that mounts it. It
+// is put together in a folder of its own.
+func makeInitrd(ctx context.Context, folder, root, version, to string) error {
+	for _, name := range []string{"bin", "dev", "proc", "disk"} {
+		if err := os.MkdirAll(filepath.Join(folder, name), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := copyFile(filepath.Join(root, "bin", "busybox"), filepath.Join(folder, "bin", "busybox")); err != nil {
+		return err
+	}
+	for _, applet := range []string{"sh", "mount", "modprobe", "switch_root"} {
+		if err := os.Symlink("busybox", filepath.Join(folder, "bin", applet)); err != nil {
+			return err
+		}
+	}
+	modules, err := modulesFor(root, version, bootModules)
+	if err != nil {
+		return err
+	}
+	for _, module := range append(modules, "modules.dep") {
+		path := filepath.Join("lib", "modules", version, module)
+		if err := copyFile(filepath.Join(root, path), filepath.Join(folder, path)); err != nil {
+			return err
+		}
+	}
+	script, err := rootFiles.ReadFile("root/init")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "init"), script, 0o755); err != nil {
+		return err
+	}
+	return archive(ctx, folder, to)
+}
+
+// archive writes a folder as a cpio archive.
+func archive(ctx context.Context, folder, to string) error {
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	var complaint bytes.Buffer
+	cmd := exec.CommandContext(ctx, "sh", "-c", "find . | ./bin/busybox cpio -o -H newc -R 0:0")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, out, &complaint
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("writing the initial RAM disk: %w\n%s", err, strings.TrimSpace(complaint.String()))
+	}
+	return out.Close()
+}
+
+// modulesFor lists the files of kernel modules and of all that they depend on, as depmod found it.
+func modulesFor(root, version string, names []string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(root, "lib", "modules", version, "modules.dep"))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range names {
+		found := false
+		for line := range strings.Lines(string(text)) {
+			file, needs, _ := strings.Cut(line, ":")
+			if strings.HasPrefix(filepath.Base(file), name+".ko") {
+				found = true
+				out = append(append(out, file), strings.Fields(needs)...)
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("kernel %s has no module %s", version, name)
+		}
+	}
+	return out, nil
+}
+
+// pauseImage is that of containerd's settings.
+const pauseImage = "lab.local/pause:1"
+
+// writePause writes the image archive of the pods' sandboxes.
+func writePause(program, to string) error {
+	var layer bytes.Buffer
+	files := tar.NewWriter(&layer)
+	text, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	if err := addFile(files, "guest", text, 0o755); err != nil {
+		return err
+	}
+	if err := files.Close(); err != nil {
+		return err
+	}
+	content, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	if err != nil {
+		return fmt.Errorf("making %s: %w", pauseImage, err)
+	}
+	image, err := mutate.AppendLayers(empty.Image, content)
+	if err != nil {
+		return fmt.Errorf("making %s: %w", pauseImage, err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", "amd64"
+	config.Config.Entrypoint = []string{"/guest", "pause"}
+	if image, err = mutate.ConfigFile(image, config); err != nil {
+		return err
+	}
+	tag, err := name.NewTag(pauseImage)
+	if err != nil {
+		return err
+	}
+	return tarball.WriteToFile(to, tag, image)
+}
+
+func addFile(to *tar.Writer, name string, text []byte, mode int64) error {
+	if err := to.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(text))}); err != nil {
+		return err
+	}
+	_, err := to.Write(text)
+	return err
+}
+
+// copyFile copies a file with its mode, and makes the folder it goes to.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
 }
