@@ -135,7 +135,9 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	request := requestOf(r)
 	ctx := context.WithValue(r.Context(), classified{}, request)
 	if len(p.rewritesOf(request)) > 0 {
-		ctx = context.WithValue(context.WithoutCancel(ctx), waiting{}, r.Context())
+		var cancel context.CancelFunc // a context that can be cancelled: without one, the ReverseProxy looks for the end of the client itself
+		ctx, cancel = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), waiting{}, r.Context()))
+		defer cancel()
 	}
 	r = r.WithContext(ctx)
 	p.mu.Lock()

@@ -179,6 +179,10 @@ func TestARequestWhoseAnswerIsRewrittenIsCarriedOutWithoutItsClient(t *testing.T
 	p.Rewrite(On("pods", "create"), func(r *http.Request, body []byte) []byte {
 		close(arrived)
 		<-Client(r).Done()
+		select {
+		case <-r.Context().Done():
+		case <-time.After(100 * time.Millisecond):
+		}
 		gone <- r.Context().Err()
 		return body
 	})
