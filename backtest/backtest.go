@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -20,6 +21,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/backtest/history"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -36,6 +39,33 @@ type Candidate struct {
 	Unpinned bool              // pipelines that VPAs pin are ignored
 	Params   map[string]string
 	Enforces []string
+	Pins     map[string]string // pipelines by namespace/name of the VPA that is to pin them
+}
+
+// CheckNames refuses policies that a report could not tell apart.
+func CheckNames(names ...string) error {
+	seen := map[string]bool{Manifest: true, Hindsight: true, Chosen: true}
+	for _, name := range names {
+		if seen[name] {
+			return fmt.Errorf("two policies are called %q: rename a folder of rules", name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// vpa is a VPA under the policy; it is not changed.
+func (c *Candidate) vpa(v *vpav1.VerticalPodAutoscaler) *vpav1.VerticalPodAutoscaler {
+	pin := c.Pins[v.Namespace+"/"+v.Name]
+	if pin == "" && (!c.Unpinned || v.Annotations[policy.AnnotationPipeline] == "") {
+		return v
+	}
+	v = v.DeepCopy()
+	delete(v.Annotations, policy.AnnotationPipeline)
+	if pin != "" {
+		metav1.SetMetaDataAnnotation(&v.ObjectMeta, policy.AnnotationPipeline, pin)
+	}
+	return v
 }
 
 // Options configure a backtest.
@@ -43,6 +73,10 @@ type Options struct {
 	Interval time.Duration // between two cycles of the recommender, and of the updater
 	Prices   *Prices       // nil = none
 	Points   int           // steps of the series of each container; 0 = no series
+	// Until ends the replay, and Since begins the figures: what is before it is replayed, too. Zero = all of the history.
+	Until, Since time.Time
+	// Class, if set, names the class of the workloads of a VPA; policies then have figures by class. Empty = none.
+	Class func(v *vpav1.VerticalPodAutoscaler) string
 	// Watch, if set, receives how much is done. Calls come from several goroutines.
 	Watch func(done, of int64)
 	// Recommended, if set, receives each recommendation that a candidate writes; it must not change
@@ -80,12 +114,16 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 	if len(spans) == 0 {
 		return nil, nil, errors.New("the history is empty: nothing was replayed")
 	}
-	staged, unusable := cluster.Stage(seen(spans))
+	until := int64(math.MaxInt64)
+	if !o.Until.IsZero() {
+		until = o.Until.UnixNano()
+	}
+	staged, unusable := cluster.Stage(seen(spans, until))
 	if len(staged.Workloads) == 0 {
 		return nil, cluster.Notes(), faults.Join(unusable, errors.New("no usage belongs to a workload of the manifests: nothing was replayed; name the workloads with -f"))
 	}
-	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans), interval: int64(o.Interval), points: o.Points, thorough: o.thorough, listen: o.Recommended}}
-	b.window(spans)
+	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans, until), interval: int64(o.Interval), points: o.Points, thorough: o.thorough, listen: o.Recommended}}
+	b.window(spans, until)
 	if err := b.checkWindow(spans); err != nil {
 		return nil, cluster.Notes(), faults.Join(unusable, err)
 	}
@@ -108,10 +146,12 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 	return b.report(), append(notes, b.notes()...), faults.Join(unusable, err)
 }
 
-func seen(spans []history.Span) []simulate.Seen {
-	out := make([]simulate.Seen, len(spans))
-	for i, s := range spans {
-		out[i] = simulate.Seen{Series: s.Series, Last: clock(s.Last)}
+// seen are the series that begin up to a time.
+func seen(spans []history.Span, until int64) (out []simulate.Seen) {
+	for _, s := range spans {
+		if s.First <= until {
+			out = append(out, simulate.Seen{Series: s.Series, Last: clock(min(s.Last, until))})
+		}
 	}
 	return out
 }
@@ -145,8 +185,8 @@ type task struct {
 	err       error
 }
 
-// window is that of the samples which belong to a workload.
-func (b *bench) window(spans []history.Span) {
+// window is that of the samples which belong to a workload, up to a time.
+func (b *bench) window(spans []history.Span, until int64) {
 	first := true
 	var steps []float64
 	for _, sh := range b.shards {
@@ -165,9 +205,20 @@ func (b *bench) window(spans []history.Span) {
 			}
 		}
 	}
+	if b.since = b.from; !b.options.Since.IsZero() {
+		b.since = b.onCycle(b.options.Since.UnixNano())
+	}
+	if until != math.MaxInt64 {
+		b.to = min(b.to, b.onCycle(until))
+	}
 	if b.maxGap = int64(gapSteps * quantiles(steps).P50); b.maxGap == 0 { // no series has two samples
 		b.maxGap = gapSteps * b.interval
 	}
+}
+
+// onCycle is the time of the first cycle at a time or after it.
+func (b *bench) onCycle(at int64) int64 {
+	return b.from + (at-b.from+b.interval-1)/b.interval*b.interval
 }
 
 // maxCycles is two years of a cycle a minute.
@@ -221,11 +272,7 @@ func (c *Candidate) key(sh *shard) string {
 	}
 	var key strings.Builder
 	about := func(v *vpav1.VerticalPodAutoscaler) {
-		if c.Unpinned && v.Annotations[policy.AnnotationPipeline] != "" {
-			v = v.DeepCopy()
-			delete(v.Annotations, policy.AnnotationPipeline)
-		}
-		chosen := policy.For(c.Book, v)
+		chosen := policy.For(c.Book, c.vpa(v))
 		digest := ""
 		if chosen.Plan != nil {
 			digest = chosen.Plan.Digest()
@@ -276,7 +323,7 @@ func (b *bench) runTask(ctx context.Context, t *task) {
 			sh.forget()
 		}
 	}()
-	l.once.Do(func() { l.err = sh.read(b.store) })
+	l.once.Do(func() { l.err = sh.read(b.store, b.to) })
 	if t.err = l.err; t.err != nil {
 		return
 	}

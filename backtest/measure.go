@@ -139,6 +139,13 @@ func (t *tally) add(o *tally) {
 	}
 }
 
+// addAll adds what sums up.
+func (t *tally) addAll(o *tally) {
+	t.add(o)
+	t.evictions += o.evictions
+	t.resizes += o.resizes
+}
+
 // measures turns sums into figures, for a window of so many seconds.
 func (t *tally) measures(window float64, prices *Prices) Measures {
 	const hour, core, gib = 3600, 1000, 1 << 30

@@ -32,31 +32,24 @@ func (s *stage) window(book *compile.Rulebook) {
 	for _, sh := range s.shards {
 		known := map[[2]string]facts.Window{} // by VPA and container
 		for i := range sh.slots {
-			v := sh.vpaOf(s.vpaOf[sh.workloads[sh.slots[i].workload]])
+			w := sh.workloads[sh.slots[i].workload]
+			v := s.vpaOf[w]
+			if v == nil {
+				v = &vpav1.VerticalPodAutoscaler{}
+				v.Namespace = w.Namespace
+			}
 			for j := range sh.slots[i].containers {
 				d := &sh.slots[i].containers[j]
 				key := [2]string{v.Name, d.name}
-				w, ok := known[key]
+				window, ok := known[key]
 				if !ok {
-					w = windowOf(book, v, d.name)
-					known[key] = w
+					window = windowOf(book, v, d.name)
+					known[key] = window
 				}
-				d.window = w
+				d.window = window
 			}
 		}
 	}
-}
-
-// vpaOf is the VPA of a name, or one without a policy.
-func (s *shard) vpaOf(name string) *vpav1.VerticalPodAutoscaler {
-	for _, v := range s.vpas {
-		if v.Name == name {
-			return v
-		}
-	}
-	none := &vpav1.VerticalPodAutoscaler{}
-	none.Namespace = s.workloads[0].Namespace
-	return none
 }
 
 // windowOf is that of a container. The replay reports rules that fail.

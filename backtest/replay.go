@@ -46,6 +46,7 @@ type replay struct {
 type setting struct {
 	*stage
 	from, to int64 // unix nanoseconds
+	since    int64 // from when on figures count
 	interval int64
 	maxGap   int64
 	points   int                // of series; 0 = none are recorded
@@ -138,18 +139,36 @@ func (r *replay) run(ctx context.Context) error {
 		if r.state != nil {
 			r.cycle(time.Unix(0, now).UTC())
 		}
+		if now == r.since {
+			r.measureAnew(now)
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
 	r.arrive(r.to)
-	for i := range r.pods {
-		if r.pods[i].pod != nil {
-			r.pods[i].advance(r.to)
-		}
-	}
+	r.advance(r.to)
 	r.closeSeries(r.to)
 	return nil
+}
+
+// measureAnew drops the figures up to a time, and leaves what is in force.
+func (r *replay) measureAnew(now int64) {
+	r.advance(now)
+	clear(r.whole)
+	for _, of := range r.tallies {
+		for _, t := range of {
+			*t = tally{firstSeen: t.firstSeen, first: t.first}
+		}
+	}
+}
+
+func (r *replay) advance(to int64) {
+	for i := range r.pods {
+		if r.pods[i].pod != nil {
+			r.pods[i].advance(to)
+		}
+	}
 }
 
 func (p *livePod) advance(to int64) {

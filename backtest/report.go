@@ -10,6 +10,8 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/matcher"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // modelled says what the figures rest on. docs/backtest.md says more about each.
@@ -78,7 +80,7 @@ func (r *replay) obstacleOf(workload int) *Obstacle {
 // report puts the outcomes together.
 func (b *bench) report() *Report {
 	out := &Report{
-		Window:   Window{From: clock(b.from), To: clock(b.to), Seconds: (b.to - b.from) / int64(time.Second)},
+		Window:   Window{From: clock(b.since), To: clock(b.to), Seconds: (b.to - b.since) / int64(time.Second)},
 		Prices:   b.options.Prices,
 		Modelled: slices.Concat(b.short(), b.excess(), []string{b.resolution()}, modelled),
 	}
@@ -94,8 +96,7 @@ func (b *bench) short() []string {
 	var halfLife time.Duration
 	for i := range b.candidates {
 		if of := &b.candidates[i]; of.Book != nil {
-			window, _ := facts.WindowFor(of.Book.Default(), "", facts.Policy(nil), nil) // a replay says what fails
-			halfLife = max(halfLife, window.CPUHalfLife, window.MemoryHalfLife)
+			halfLife = max(halfLife, HalfLife(of.Book))
 		}
 	}
 	length := time.Duration(b.to - b.from)
@@ -104,6 +105,13 @@ func (b *bench) short() []string {
 	}
 	return []string{fmt.Sprintf("The history is short: %s, and a sample loses half its weight in %s. Recommendations have not settled, and bounds are wide, so that few pods are updated.",
 		duration.HumanDuration(length), duration.HumanDuration(halfLife))}
+}
+
+// HalfLife is the time in which samples lose half their weight, the longer one of CPU and memory: recommendations of less
+// usage have not settled.
+func HalfLife(book *compile.Rulebook) time.Duration {
+	window, _ := facts.WindowFor(book.Default(), "", facts.Policy(nil), nil) // a replay says what fails
+	return max(window.CPUHalfLife, window.MemoryHalfLife)
 }
 
 func (b *bench) resolution() string {
@@ -115,8 +123,9 @@ func (b *bench) resolution() string {
 func (b *bench) policy(c int) Policy {
 	from := &b.candidates[c]
 	out := Policy{Name: from.Name, Params: from.Params, Enforces: from.Enforces, SameAs: b.sameAs(c), Containers: []Container{}, Workloads: []Workload{}}
-	window := seconds(b.to - b.from)
+	window := seconds(b.to - b.since)
 	var fleet tally
+	classes := map[string]*classTally{}
 	managed := 0
 	for s, sh := range b.shards {
 		result := b.of[c][s].out
@@ -125,15 +134,15 @@ func (b *bench) policy(c int) Policy {
 		}
 		for i, w := range sh.workloads {
 			of := &result.workloads[i]
-			fleet.add(&of.whole)
-			fleet.evictions += of.whole.evictions
-			fleet.resizes += of.whole.resizes
+			fleet.addAll(&of.whole)
 			if of.whole.ooms > 0 {
 				out.Fleet.WorkloadsWithOOMs++
 			}
-			vpa := b.vpaOf[w]
-			if vpa != "" {
+			vpa := ""
+			if v := b.vpaOf[w]; v != nil {
+				vpa = v.Name
 				managed++
+				b.classify(classes, v, &of.whole)
 			}
 			out.Workloads = append(out.Workloads, Workload{Namespace: w.Namespace, Workload: w.Name, Kind: w.Kind, VPA: vpa, NeverUpdated: of.obstacle, Measures: of.whole.measures(window, b.options.Prices)})
 			for _, c := range of.containers {
@@ -157,7 +166,37 @@ func (b *bench) policy(c int) Policy {
 		out.Fleet.ResizesPerWorkloadDay = float64(out.Fleet.Resizes) / days
 	}
 	out.Fleet.Spread = spread(out.Containers, window)
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		of := classes[name]
+		out.Classes = append(out.Classes, Class{Name: name, Workloads: of.workloads, VPAs: slices.Sorted(maps.Keys(of.vpas)), Measures: of.measures(window, b.options.Prices)})
+	}
 	return out
+}
+
+// classTally is what is known about the workloads of a class.
+type classTally struct {
+	tally
+	workloads int
+	vpas      map[string]bool
+}
+
+// classify adds a workload to the class of its VPA.
+func (b *bench) classify(classes map[string]*classTally, v *vpav1.VerticalPodAutoscaler, whole *tally) {
+	if b.options.Class == nil {
+		return
+	}
+	name := b.options.Class(v)
+	if name == "" {
+		return
+	}
+	of := classes[name]
+	if of == nil {
+		of = &classTally{vpas: map[string]bool{}}
+		classes[name] = of
+	}
+	of.addAll(whole)
+	of.workloads++
+	of.vpas[v.Namespace+"/"+v.Name] = true
 }
 
 // compareNames compares namespaces, names and kinds of workloads.
@@ -204,13 +243,12 @@ func spread(containers []Container, window float64) Spread {
 // gibPerCore is how much memory counts as much as a core in a footprint without prices.
 const gibPerCore = 4
 
-// Footprint is what a policy requests: its cost, or without prices core-hours, of which 4 GiB-hours
-// of memory count as one.
-func (p *Policy) Footprint() float64 {
-	if p.Fleet.Cost != nil {
-		return *p.Fleet.Cost
+// footprint is what is requested: its cost, or without prices core-hours, of which 4 GiB-hours of memory count as one.
+func (m *Measures) footprint() float64 {
+	if m.Cost != nil {
+		return *m.Cost
 	}
-	return p.Fleet.CPU.RequestedCoreHours + p.Fleet.Memory.RequestedGiBHours/gibPerCore
+	return m.CPU.RequestedCoreHours + m.Memory.RequestedGiBHours/gibPerCore
 }
 
 // front marks the policies that no other one beats.
@@ -227,7 +265,7 @@ func front(policies []Policy) {
 func (p *Policy) beats(other *Policy) bool {
 	better := false
 	for _, pair := range [][2]float64{
-		{p.Footprint(), other.Footprint()},
+		{p.Fleet.footprint(), other.Fleet.footprint()},
 		{float64(p.Fleet.OOMs), float64(other.Fleet.OOMs)},
 		{float64(p.Fleet.Evictions), float64(other.Fleet.Evictions)},
 		{p.Fleet.CPU.OverRequestShare, other.Fleet.CPU.OverRequestShare},

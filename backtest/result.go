@@ -7,6 +7,9 @@ type Report struct {
 	Window   Window   `json:"window"`
 	Prices   *Prices  `json:"prices,omitempty"`
 	Policies []Policy `json:"policies"` // in the order they were asked for, baselines first
+	// Choice is what was chosen of the policies; nil = nothing was to be chosen. The report is then about the first part of the
+	// history.
+	Choice *Choice `json:"choice,omitempty"`
 	// Modelled says what the numbers rest on, and what cannot be known.
 	Modelled []string `json:"modelled"`
 }
@@ -47,6 +50,15 @@ type Policy struct {
 	Containers []Container `json:"containers"` // by namespace, workload and container
 	Workloads  []Workload  `json:"workloads"`  // by namespace and name
 	Fleet      Fleet       `json:"fleet"`
+	Classes    []Class     `json:"classes,omitempty"` // by name; only if there is to be a choice
+}
+
+// Class is the sum of the workloads of a class.
+type Class struct {
+	Name      string   `json:"name"`
+	Workloads int      `json:"workloads"`
+	VPAs      []string `json:"vpas"` // namespace/name of those that control them
+	Measures
 }
 
 // Container is about the containers of one name of a workload, all pods together.

@@ -57,15 +57,15 @@ func (b *budget) selects(pod *corev1.Pod) bool {
 // stage is the whole cluster, divided into shards.
 type stage struct {
 	*simulate.Stage
-	limits map[string]*facts.LimitRanges // by namespace
-	vpaOf  map[*simulate.StagedWorkload]string
+	limits map[string]*facts.LimitRanges                             // by namespace
+	vpaOf  map[*simulate.StagedWorkload]*vpav1.VerticalPodAutoscaler // that selects its pods, the first by name
 	shards []*shard
 	notes  []string
 }
 
-// divide divides a cluster into shards, largest first.
-func divide(s *simulate.Stage, spans []history.Span) *stage {
-	out := &stage{Stage: s, limits: map[string]*facts.LimitRanges{}, vpaOf: map[*simulate.StagedWorkload]string{}}
+// divide divides a cluster into shards, without the series that begin after a time.
+func divide(s *simulate.Stage, spans []history.Span, until int64) *stage {
+	out := &stage{Stage: s, limits: map[string]*facts.LimitRanges{}, vpaOf: map[*simulate.StagedWorkload]*vpav1.VerticalPodAutoscaler{}}
 	for namespace, list := range s.LimitRanges {
 		out.limits[namespace] = facts.FoldLimitRanges(list)
 	}
@@ -73,8 +73,8 @@ func divide(s *simulate.Stage, spans []history.Span) *stage {
 	for i, v := range s.VPAs {
 		for _, w := range out.selectedBy(v) {
 			parts.join(w, len(s.Workloads)+i)
-			if of := s.Workloads[w]; out.vpaOf[of] == "" || v.Name < out.vpaOf[of] {
-				out.vpaOf[of] = v.Name
+			if of := s.Workloads[w]; out.vpaOf[of] == nil || v.Name < out.vpaOf[of].Name {
+				out.vpaOf[of] = v
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func divide(s *simulate.Stage, spans []history.Span) *stage {
 			last = w
 		}
 	}
-	out.fill(parts, budgets, spans)
+	out.fill(parts, budgets, spans, until)
 	return out
 }
 
@@ -129,12 +129,14 @@ func (s *stage) budgets() (out []budget) {
 }
 
 // fill makes the shards.
-func (s *stage) fill(parts parts, budgets []budget, spans []history.Span) {
+func (s *stage) fill(parts parts, budgets []budget, spans []history.Span, until int64) {
 	of := map[int]*shard{}
 	byPod := map[string][]int{}
 	for i, span := range spans {
 		key := span.Pod.Namespace + "/" + span.Pod.Name
-		byPod[key] = append(byPod[key], i)
+		if span.First <= until {
+			byPod[key] = append(byPod[key], i)
+		}
 	}
 	for i, w := range s.Workloads {
 		root := parts.root(i)
@@ -192,8 +194,8 @@ func hasContainer(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }
 
-// read reads the usage of a shard, without what no policy and no measure is to see; forget drops it.
-func (s *shard) read(store *history.Store) error {
+// read reads the usage of a shard up to a time, without what no policy and no measure is to see; forget drops it.
+func (s *shard) read(store *history.Store, until int64) error {
 	for i := range s.slots {
 		for j := range s.slots[i].containers {
 			d := &s.slots[i].containers[j]
@@ -205,6 +207,7 @@ func (s *shard) read(store *history.Store) error {
 				if *into, err = store.Read(d.series[kind], nil); err != nil {
 					return err
 				}
+				*into = slices.DeleteFunc(*into, func(p history.Point) bool { return p.At > until })
 				*into = s.plausible(*into, s.slots[i].staged.ID, d, kind)
 			}
 		}

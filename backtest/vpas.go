@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/matcher"
-	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/simulate"
@@ -30,11 +29,8 @@ type liveVPA struct {
 func (r *replay) useVPAs() {
 	selectors := target.Selectors{Resolver: r.Resolver, Clock: simulate.At(clock(r.from))}
 	for _, v := range r.in.vpas {
-		v = v.DeepCopy()
+		v = r.policy.vpa(v).DeepCopy()
 		v.UID, v.ResourceVersion = types.UID(v.Namespace+"/"+v.Name), "0"
-		if r.policy.Unpinned {
-			delete(v.Annotations, policy.AnnotationPipeline)
-		}
 		live := &liveVPA{VPA: matcher.New(r.policy.Book, v, logr.Discard())}
 		if err := live.Rules.Err; err != nil {
 			r.note("%s: %v; it gets no recommendation", live, err)

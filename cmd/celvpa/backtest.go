@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type backtestOptions struct {
 	from, to  string
 	interval  time.Duration
 	points    int
+	choice    chooser
 
 	priced            bool
 	coreHour, gibHour float64
@@ -65,13 +67,18 @@ These policies run beside each other:
 
 Policies that decide alike for a workload share its replay. All cores are used.
 
-Exit code 0: there is a report, whatever it says; 2: an input could not be read, nothing could be replayed, or the rules could
+--choose chooses, for each class of workloads, of shipped, --pipelines and their --sweep the policy with the least FIGURE that satisfies
+a condition, by the first part of the history alone. The report then is about that part. What was chosen is compared with
+upstream in both parts, and the RuleOverlays that carry it out are printed, or written to --write.
+
+Exit code 0: there is a report, whatever it says; 1: no policy satisfies --choose for a class, which keeps its policy; 2: an input could not be read, nothing could be replayed, or the rules could
 not be used. Readable input is answered even then.`,
 		Example: `  celvpa backtest -f deploy/ --history usage.csv
   celvpa backtest -f deploy/ --history usage.csv --rules my-rules
   celvpa backtest -f deploy/ --history usage.csv --sweep estimate.marginFraction=0.05,0.15,0.3 --sweep estimate.target.cpu=0.9,0.95
   celvpa backtest -f deploy/ --history cpu.json.gz --history memory.json.gz -o json --series 200
   celvpa backtest -f deploy/ --history usage.csv --sweep estimate.marginFraction=0.05,0.15,0.3 -o html > backtest.html
+  celvpa backtest -f deploy/ --history usage.csv --sweep estimate.marginFraction=0.1,0.2,0.3 --choose 'ooms <= upstream.ooms && cpuOver <= upstream.cpuOver' --least cores --class namespace
   celvpa backtest -A --context prod --history https://thanos.example --prometheus-header "X-Scope-OrgID: a" --history-length 14d
   celvpa backtest -A --context prod --history usage.csv --price-core-hour 0.04 --price-gib-hour 0.005 -o csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
@@ -88,6 +95,7 @@ not be used. Readable input is answered even then.`,
 	f.Float64Var(&o.coreHour, "price-core-hour", 0, "price of a requested core for an hour")
 	f.Float64Var(&o.gibHour, "price-gib-hour", 0, "price of a requested GiB of memory for an hour")
 	f.IntVar(&o.points, "series", 0, "with -o json, yaml or html: steps of usage, requests, limits, bounds and events over time, for each container; 0 = none, and as many as a chart shows with html")
+	o.choice.add(cmd)
 	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "csv", "html")
 	return cmd
 }
@@ -105,7 +113,10 @@ func (o *backtestOptions) check(cmd *cobra.Command) error {
 	case o.points > 0 && o.form != "json" && o.form != "yaml" && o.form != "html":
 		return errors.New("--series is for -o json, yaml and html")
 	}
-	return o.offline.check("--history", o.history.from)
+	if err := o.offline.check("--history", o.history.from); err != nil {
+		return err
+	}
+	return o.choice.check(cmd, o)
 }
 
 // maxPoints is more than any page can show.
@@ -159,21 +170,39 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	}
 	set, unreadObjects := o.objects(cmd)
 	overlays, unusable := set.RuleOverlays()
+	overlays = o.choice.kept(overlays)
 	candidates, rejected := rules.candidates(overlays)
+	settings := o.settings(display)
+	if err := o.choice.prepare(&settings, store.Spans(), rules); err != nil {
+		return faults.Join(unread, err)
+	}
 	cluster, unloaded := simulate.Load(set, rules.named[0].book, simulate.At(time.Time{}))
-	report, notes, failed := backtest.Run(cmd.Context(), cluster, store, candidates, o.settings(display))
+	report, notes, failed := backtest.Run(cmd.Context(), cluster, store, candidates, settings)
+	errs := faults.Join(unread, unreadObjects, unusable, rejected, unloaded, failed)
+	if report != nil && o.choice.condition != nil {
+		again := func(ctx context.Context, candidates []backtest.Candidate, settings backtest.Options) (*backtest.Report, error) {
+			out, _, err := backtest.Run(ctx, cluster, store, candidates, settings)
+			return out, err
+		}
+		errs = faults.Join(errs, o.choice.choose(cmd.Context(), report, rules, overlays, settings, again))
+	}
 	display.end()
 	printNotes(cmd, append(store.Notes(), notes...))
-	errs := faults.Join(unread, unreadObjects, unusable, rejected, unloaded, failed)
 	if report == nil {
 		return errs
 	}
-	forms := tables(func(p *page, wide bool) { printBacktest(p, report, wide) })
+	forms := tables(func(p *page, wide bool) {
+		printBacktest(p, report, wide)
+		o.choice.printChoice(p, report.Choice)
+	})
 	forms["csv"] = func(p *page) { printBacktestCSV(p, report) }
 	if o.form == "html" {
 		return faults.Join(errs, backtestpage.Write(cmd.OutOrStdout(), report))
 	}
-	return faults.Join(errs, o.print(cmd.OutOrStdout(), report, forms))
+	if err := faults.Join(errs, o.print(cmd.OutOrStdout(), report, forms)); err != nil {
+		return err
+	}
+	return o.choice.end(report.Choice)
 }
 
 // window is from --from to --to.
@@ -226,7 +255,7 @@ const worstRows = 5
 
 func printBacktest(p *page, r *backtest.Report, wide bool) {
 	printWindow(p, r)
-	head := []any{"POLICY", "CORES", "CPU-SLACK", "CPU-OVER", "THROTTLED", "GIB", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS", "RESIZES", "FLAPS", "FIRST"}
+	head := append([]any{"POLICY"}, measureHead...)
 	if r.Prices != nil {
 		head = append(head, "COST")
 	}
@@ -272,6 +301,9 @@ func fleetCells(r *backtest.Report, policy *backtest.Policy, hours float64) []an
 	return out
 }
 
+// measureHead is above measureCells.
+var measureHead = []any{"CORES", "CPU-SLACK", "CPU-OVER", "THROTTLED", "GIB", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS", "RESIZES", "FLAPS", "FIRST"}
+
 func measureCells(m *backtest.Measures, hours float64) []any {
 	first := "-"
 	if m.FirstRecommendationSeconds != nil {
@@ -315,7 +347,7 @@ func printContainers(p *page, r *backtest.Report, hours float64, wide bool) {
 			}
 		}
 		p.printf("\n%s by policy %s:\n", title, names)
-		p.row("NAMESPACE", "WORKLOAD", "CONTAINER", "CORES", "CPU-SLACK", "CPU-OVER", "THROTTLED", "GIB", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS", "RESIZES", "FLAPS", "FIRST")
+		p.row(append([]any{"NAMESPACE", "WORKLOAD", "CONTAINER"}, measureHead...)...)
 		for j := range list {
 			c := &list[j]
 			p.row(append([]any{c.Namespace, c.Workload, c.Container}, measureCells(&c.Measures, hours)...)...)

@@ -125,7 +125,7 @@ func TestBacktestsThatCannotRun(t *testing.T) {
 		"series in a table":             {[]string{"-f", backtestObjects, "--history", backtestHistory, "--series", "5"}, "--series is for "},
 		"standard input twice":          {[]string{"-f", "-", "--history", "-"}, "-f and --history cannot both be standard input"},
 		"a missing folder":              {[]string{"-f", backtestObjects, "--history", backtestHistory, "--rules", "missing"}, "--rules: cannot read missing: no such file or directory; name a folder or file of rules"},
-		"folders of one name":           {[]string{"-f", backtestObjects, "--history", backtestHistory, "--rules", file("a/same/o.yaml", overlay), "--rules", file("b/same/o.yaml", overlay)}, `two policies are called "o": rename a folder of --rules`},
+		"folders of one name":           {[]string{"-f", backtestObjects, "--history", backtestHistory, "--rules", file("a/same/o.yaml", overlay), "--rules", file("b/same/o.yaml", overlay)}, `two policies are called "o": rename a folder of rules`},
 		"a sweep of nothing":            {[]string{"--sweep", "estimate.marginFraction"}, "--sweep estimate.marginFraction: it is not of the form set.param=value,value, such as estimate.marginFraction=0.05,0.15"},
 		"an empty value":                {[]string{"--sweep", "estimate.marginFraction=1,"}, "--sweep estimate.marginFraction=1,: a value is empty; name the values to try, with commas between them"},
 		"a value twice":                 {[]string{"--sweep", "estimate.marginFraction=1,1"}, "--sweep estimate.marginFraction=1,1: the value 1 is named twice"},

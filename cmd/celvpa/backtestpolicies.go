@@ -31,6 +31,8 @@ type namedRules struct {
 	book     *compile.Rulebook
 	params   map[string]string // of a sweep
 	enforces []string
+	pipeline string // of --pipelines, as name@version
+	folder   bool   // of --rules
 }
 
 // maxPolicies bounds the combinations of sweeps.
@@ -57,12 +59,11 @@ func (o *backtestOptions) policies() (*tried, error) {
 	}
 	out.named = []namedRules{{name: name, rules: base}}
 	for _, pipeline := range o.pipelines {
-		if _, err := base.Library.Pipeline(pipeline); err != nil {
+		other, err := base.Pinned(pipeline)
+		if err != nil {
 			return nil, fmt.Errorf("--pipelines: %w", err)
 		}
-		other := *base
-		other.Options.Pipeline = pipeline
-		out.named = append(out.named, namedRules{name: pipeline, rules: &other})
+		out.named = append(out.named, namedRules{name: pipeline, rules: other, pipeline: other.PipelineOf().ID()})
 	}
 	for _, folder := range o.folders {
 		over, err := base.Over(folder)
@@ -72,7 +73,7 @@ func (o *backtestOptions) policies() (*tried, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.named = append(out.named, namedRules{name: folderName(folder), rules: over})
+		out.named = append(out.named, namedRules{name: folderName(folder), rules: over, folder: true})
 	}
 	for i := range out.named {
 		if out.named[i].book, err = o.rules.compile(out.named[i].rules); err != nil {
@@ -83,7 +84,11 @@ func (o *backtestOptions) policies() (*tried, error) {
 	if err := o.sweep(out); err != nil {
 		return nil, err
 	}
-	return out, out.checkNames()
+	names := []string{backtest.Upstream}
+	for _, policy := range out.named {
+		names = append(names, policy.name)
+	}
+	return out, backtest.CheckNames(names...)
 }
 
 // folderName is what a policy is called after its folder or file.
@@ -97,18 +102,6 @@ func folderName(path string) string {
 		name = strings.TrimSuffix(name, filepath.Ext(name))
 	}
 	return name
-}
-
-// checkNames refuses policies that reports could not tell apart.
-func (t *tried) checkNames() error {
-	seen := map[string]bool{backtest.Manifest: true, backtest.Hindsight: true, backtest.Upstream: true}
-	for _, policy := range t.named {
-		if seen[policy.name] {
-			return fmt.Errorf("two policies are called %q: rename a folder of --rules", policy.name)
-		}
-		seen[policy.name] = true
-	}
-	return nil
 }
 
 // enforce adds a policy for each overlay among the rules that is in mode Audit or Warn.
@@ -157,7 +150,8 @@ func (o *backtestOptions) sweep(t *tried) error {
 			for _, key := range slices.Sorted(maps.Keys(params)) {
 				parts = append(parts, key+"="+params[key])
 			}
-			variant := namedRules{name: fmt.Sprintf("%s[%s]", base.name, strings.Join(parts, " ")), rules: base.rules.With(params), params: params, enforces: base.enforces}
+			variant := base
+			variant.name, variant.rules, variant.params = fmt.Sprintf("%s[%s]", base.name, strings.Join(parts, " ")), base.rules.With(params), params
 			var err error
 			if variant.book, err = t.compile(variant.rules); err != nil {
 				return fmt.Errorf("--sweep %s: %w", strings.Join(parts, " "), err)
@@ -208,10 +202,15 @@ func suggestParams(unknown string, params []document.ParamRef) string {
 	return faults.Has(strings.TrimLeft(unknown, "-"), keys, flags...)
 }
 
+// reference is policy upstream.
+func (t *tried) reference() backtest.Candidate {
+	return backtest.Candidate{Name: backtest.Upstream, Book: t.upstream, Unpinned: true}
+}
+
 // candidates lays the RuleOverlays of the manifests over all rules but upstream's, which come first.
 // The error lists those that cannot be used.
 func (t *tried) candidates(overlays []rulesv1alpha1.RuleOverlay) ([]backtest.Candidate, error) {
-	out := []backtest.Candidate{{Name: backtest.Upstream, Book: t.upstream, Unpinned: true}}
+	out := []backtest.Candidate{t.reference()}
 	var errs []error
 	add := func(of namedRules, name string, overlays []rulesv1alpha1.RuleOverlay, enforces []string) {
 		book, unusable := policy.WithOverlays(of.book, overlays)

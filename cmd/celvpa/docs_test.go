@@ -205,7 +205,7 @@ func requirePrints(t *testing.T, command, want string) {
 			root.SetOut(&seen)
 		}
 		root.SetErr(&seen)
-		root.SetArgs(strings.Fields(command))
+		root.SetArgs(words(command))
 		if err := root.Execute(); err != nil && !errors.Is(err, errNo) {
 			fmt.Fprintln(&seen, "celvpa:", err)
 		}
@@ -221,6 +221,14 @@ func requirePrints(t *testing.T, command, want string) {
 	}
 	pattern = strings.ReplaceAll(pattern, "…", ".*")
 	require.Regexp(t, "^"+pattern+"$", strings.TrimSpace(out), "celvpa %s", command)
+}
+
+// words splits a command as a shell does, which keeps together what is quoted.
+func words(command string) (out []string) {
+	for _, word := range regexp.MustCompile(`(?:'[^']*'|[^\s'])+`).FindAllString(command, -1) {
+		out = append(out, strings.ReplaceAll(word, "'", ""))
+	}
+	return out
 }
 
 // TestTheReferencesAreWhatTheProgramPrints: run make generate after a change.

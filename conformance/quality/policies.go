@@ -34,12 +34,12 @@ func policies(krr, numbers string, folders []string) ([]backtest.Candidate, erro
 	for _, folder := range folders {
 		list = append(list, tried{name: filepath.Base(folder), folder: folder})
 	}
-	seen := map[string]bool{backtest.Manifest: true, backtest.Hindsight: true}
+	var names []string
 	for _, of := range list {
-		if seen[of.name] {
-			return nil, fmt.Errorf("two policies are called %q: rename a folder of rules", of.name)
-		}
-		seen[of.name] = true
+		names = append(names, of.name)
+	}
+	if err := backtest.CheckNames(names...); err != nil {
+		return nil, err
 	}
 	var out []backtest.Candidate
 	for _, of := range list {
@@ -63,20 +63,17 @@ func pipelines(base *policy.Rules) (out []tried) {
 }
 
 // candidate has overlays in mode Audit or Warn enforced.
-func (t tried) candidate(base *policy.Rules) (backtest.Candidate, error) {
-	of := *base
+func (t tried) candidate(base *policy.Rules) (out backtest.Candidate, err error) {
+	of := base
 	if t.folder != "" {
-		over, _, err := base.Under(t.folder)
-		if err != nil {
-			return backtest.Candidate{}, err
-		}
-		of = *over
+		of, _, err = base.Under(t.folder)
+	} else if t.pipeline != "" {
+		of, err = base.Pinned(t.pipeline)
 	}
-	if t.pipeline != "" {
-		of.Options.Pipeline = t.pipeline
+	if err != nil {
+		return out, err
 	}
-	out := backtest.Candidate{Name: t.name}
-	var err error
+	out.Name = t.name
 	out.Book, err = of.Compile()
 	return out, err
 }

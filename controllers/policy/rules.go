@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -139,15 +140,51 @@ func (r *Rules) Enforcing(o *document.Overlay) *Rules {
 	return &out
 }
 
-// With returns the rules with parameters set, by ruleset.param, besides those that are.
+// Pinned returns the rules with a pipeline, name or name@version, in place of the default.
+func (r *Rules) Pinned(pipeline string) (*Rules, error) {
+	if _, err := r.Library.Pipeline(pipeline); err != nil {
+		return nil, err
+	}
+	out := *r
+	out.Options.Pipeline = pipeline
+	return &out, nil
+}
+
+// PipelineOf is the pipeline that decides by default; nil if there is none of its name, which Compile reports.
+func (r *Rules) PipelineOf() *document.Pipeline {
+	p, _ := r.Library.Pipeline(r.Options.Pipeline)
+	return p
+}
+
+// With returns the rules with parameters set, by ruleset.param, besides those that are, and also where a pipeline sets them.
 func (r *Rules) With(params map[string]string) *Rules {
 	out := *r
+	out.Library = r.Library.With()
+	out.Library.Pipelines = maps.Clone(r.Library.Pipelines)
+	for id, p := range r.Library.Pipelines {
+		kept := slices.DeleteFunc(slices.Clone(p.Set), func(a document.Assignment) bool { return isSet(params, a.Path.Value) })
+		if len(kept) < len(p.Set) {
+			own := *p
+			own.Set = kept
+			out.Library.Pipelines[id] = &own
+		}
+	}
 	out.Options.Params = maps.Clone(r.Options.Params)
 	if out.Options.Params == nil {
 		out.Options.Params = map[string]string{}
 	}
 	maps.Copy(out.Options.Params, params)
 	return &out
+}
+
+// isSet reports whether one of the parameters has a key, which may lack its rule set.
+func isSet(params map[string]string, key string) bool {
+	for name := range params {
+		if name == key || strings.HasSuffix(name, "."+key) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestOptions select and configure test tables.

@@ -1,0 +1,356 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celvpa/celvpa/backtest"
+	"github.com/celvpa/celvpa/backtest/history"
+	"github.com/celvpa/celvpa/controllers/policy"
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/document"
+)
+
+// chooser chooses a policy for each class of workloads.
+type chooser struct {
+	text, least, train, class, write string
+	condition                        *backtest.Condition // nil: nothing is to be chosen
+	share                            float64             // of the history that is the first part; 0: it is a time
+	length                           time.Duration
+}
+
+func (c *chooser) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.text, "choose", "", "condition in CEL, such as 'ooms <= upstream.ooms': for each class, choose of the policies that satisfy it the one with the least --least. Figures: "+strings.Join(backtest.FigureNames(), ", "))
+	f.StringVar(&c.least, "least", "footprint", "figure that --choose makes as small as it can")
+	f.StringVar(&c.class, "class", "all", "classes of workloads for --choose: all in one, or by namespace, kind, or label:KEY of the VPA")
+	f.StringVar(&c.train, "train", "70%", "first part of the history, by which --choose chooses, as a share or a duration")
+	f.StringVar(&c.write, "write", "", "file for the RuleOverlays of --choose; empty = they are printed")
+	completes(cmd, "least", func(string) []string { return backtest.FigureNames() })
+	completes(cmd, "class", func(string) []string { return []string{"all", "namespace", "kind", labelClass} })
+}
+
+// labelClass begins a class by label.
+const labelClass = "label:"
+
+// check compiles the condition, and refuses flags that cannot work.
+func (c *chooser) check(cmd *cobra.Command, o *backtestOptions) (err error) {
+	if !cmd.Flags().Changed("choose") {
+		for _, name := range []string{"least", "class", "train", "write"} {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s is for --choose: say which policies will do, such as --choose 'ooms <= upstream.ooms'", name)
+			}
+		}
+		return nil
+	}
+	key, byLabel := strings.CutPrefix(c.class, labelClass)
+	switch {
+	case len(o.sweeps) == 0 && len(o.pipelines) == 0:
+		return errors.New("--choose has nothing to choose from: add --sweep or --pipelines")
+	case o.form == "csv" || o.form == "html":
+		return errors.New("--choose is for -o table, wide, json and yaml")
+	case byLabel && key == "" || !byLabel && !slices.Contains([]string{"all", "namespace", "kind"}, c.class):
+		return fmt.Errorf("--class is %q; it is all, namespace, kind or label:KEY", c.class)
+	}
+	if c.share, c.length, err = parsePart(c.train); err != nil {
+		return err
+	}
+	if err := backtest.CheckFigure(c.least); err != nil {
+		return fmt.Errorf("--least: %w", err)
+	}
+	if c.condition, err = backtest.NewCondition(c.text, c.least); err != nil {
+		return fmt.Errorf("--choose: %w", err)
+	}
+	return nil
+}
+
+// parsePart reads a part of a history, a share or a duration.
+func parsePart(text string) (share float64, length time.Duration, err error) {
+	if number, percent := strings.CutSuffix(text, "%"); percent {
+		if share, err = strconv.ParseFloat(number, 64); err == nil && share > 0 && share < 100 {
+			return share / 100, 0, nil
+		}
+	} else if length, err = time.ParseDuration(text); err == nil && length > 0 {
+		return 0, length, nil
+	}
+	return 0, 0, fmt.Errorf("--train is %q; it is a share of the history, such as 70%%, or a duration, such as 120h", text)
+}
+
+// classOf names the class of a VPA. One that pins a pipeline has been decided about, and is in none.
+func (c *chooser) classOf(v *vpav1.VerticalPodAutoscaler) string {
+	key, byLabel := strings.CutPrefix(c.class, labelClass)
+	value, has := v.Labels[key]
+	switch {
+	case v.Annotations[policy.AnnotationPipeline] != "":
+		return ""
+	case byLabel && !has:
+		return unlabeled
+	case byLabel:
+		return value
+	case c.class == "namespace":
+		return v.Namespace
+	case c.class == "all":
+		return c.class
+	case v.Spec.TargetRef == nil:
+		return ""
+	}
+	return v.Spec.TargetRef.Kind
+}
+
+// unlabeled is the class of the VPAs without the label. No label has such a value.
+const unlabeled = "-"
+
+// match selects the VPAs of a class.
+func (c *chooser) match(class string) *rulesv1alpha1.RuleOverlayMatch {
+	key, byLabel := strings.CutPrefix(c.class, labelClass)
+	switch {
+	case byLabel && class == unlabeled:
+		return &rulesv1alpha1.RuleOverlayMatch{VPASelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpDoesNotExist}}}}
+	case byLabel:
+		return &rulesv1alpha1.RuleOverlayMatch{VPASelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: class}}}
+	case c.class == "namespace":
+		return &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{class}}
+	case c.class == "kind":
+		return &rulesv1alpha1.RuleOverlayMatch{Kinds: []string{class}}
+	}
+	return nil
+}
+
+// prepare limits a replay to the first part of the history, and asks for figures by class.
+func (c *chooser) prepare(settings *backtest.Options, spans []history.Span, rules *tried) (err error) {
+	if c.condition == nil {
+		return nil
+	}
+	settings.Class = c.classOf
+	if settings.Until, err = backtest.Split(spans, c.share, c.length, backtest.HalfLife(rules.upstream)); err != nil {
+		return fmt.Errorf("--train %s: %w", c.train, err)
+	}
+	return nil
+}
+
+// kept are the overlays of the manifests but those of an earlier choice, which the new ones replace.
+func (c *chooser) kept(overlays []rulesv1alpha1.RuleOverlay) []rulesv1alpha1.RuleOverlay {
+	if c.condition == nil {
+		return overlays
+	}
+	return slices.DeleteFunc(overlays, func(o rulesv1alpha1.RuleOverlay) bool {
+		return o.Name == backtest.Chosen || strings.HasPrefix(o.Name, backtest.Chosen+"-")
+	})
+}
+
+// choose chooses by a report on the first part, and replays both parts with what it chose.
+func (c *chooser) choose(ctx context.Context, report *backtest.Report, rules *tried, overlays []rulesv1alpha1.RuleOverlay, settings backtest.Options,
+	run func(context.Context, []backtest.Candidate, backtest.Options) (*backtest.Report, error),
+) error {
+	var names []string
+	for _, of := range rules.named {
+		if !of.folder && of.enforces == nil { // no overlay says what these do
+			names = append(names, of.name)
+		}
+	}
+	classes, err := c.condition.Choose(report, names)
+	if err != nil {
+		return fmt.Errorf("--choose: %w", err)
+	}
+	if len(classes) == 0 {
+		return errors.New("--choose: no workload with usage in the first part has a VPA that pins no pipeline: nothing was chosen")
+	}
+	choice := &backtest.Choice{Condition: c.condition.Text, Least: c.condition.Least, Split: report.Window.To, From: report.Window.From, Classes: classes}
+	made := c.carryOut(report, choice, rules, overlays)
+	book, err := policy.WithOverlays(rules.named[0].book, append(slices.Clone(overlays), made.enforced()...))
+	if err != nil {
+		return fmt.Errorf("--choose: %w", err)
+	}
+	candidates := []backtest.Candidate{rules.reference(), {Name: backtest.Chosen, Book: book, Pins: made.pins}}
+	settings.Points = 0
+	first, err := run(ctx, candidates, settings)
+	if err != nil {
+		return err
+	}
+	settings.Since, settings.Until = settings.Until, time.Time{}
+	rest, err := run(ctx, candidates, settings)
+	if err != nil {
+		return err
+	}
+	if err := c.condition.Compare(choice, first, rest); err != nil {
+		return fmt.Errorf("--choose: %w", err)
+	}
+	choice.Apply, err = made.text(choice)
+	report.Choice = choice
+	return err
+}
+
+// orders are what to apply to a cluster.
+type orders struct {
+	overlays []rulesv1alpha1.RuleOverlay // in mode Audit
+	pins     map[string]string           // pipelines by namespace/name of the VPA
+}
+
+// carryOut turns policies of classes into overlays and pins. Overlays come below those that there are, as in the replay.
+func (c *chooser) carryOut(report *backtest.Report, choice *backtest.Choice, rules *tried, overlays []rulesv1alpha1.RuleOverlay) *orders {
+	out := &orders{pins: map[string]string{}}
+	library, priority := rules.named[0].rules.Library, 0
+	for _, o := range overlays {
+		priority = min(priority, int(o.Spec.Priority)-1)
+	}
+	for _, o := range library.Overlays {
+		priority = min(priority, o.PriorityOf()-1)
+	}
+	for _, class := range choice.Classes {
+		chosen := &rules.named[slices.IndexFunc(rules.named, func(of namedRules) bool { return of.name == class.Policy })]
+		if chosen.pipeline != "" {
+			for _, vpa := range report.VPAs(class.Class) {
+				out.pins[vpa] = chosen.pipeline
+			}
+		}
+		if len(chosen.params) == 0 {
+			continue
+		}
+		o := rulesv1alpha1.RuleOverlay{}
+		o.Name = out.name(class.Class)
+		o.Spec = rulesv1alpha1.RuleOverlaySpec{Mode: document.ModeAudit, Priority: int32(priority), Match: c.match(class.Class)}
+		if len(library.Pipelines) > 1 {
+			o.Spec.Pipeline = chosen.rules.PipelineOf().Name.Value
+		}
+		params := map[string]apiextensionsv1.JSON{}
+		for key, value := range chosen.params {
+			raw := []byte(value)
+			if !json.Valid(raw) {
+				raw, _ = json.Marshal(value) // a string always is JSON
+			}
+			params[key] = apiextensionsv1.JSON{Raw: raw}
+		}
+		o.Spec.Change = []rulesv1alpha1.Change{{Params: params}}
+		out.overlays = append(out.overlays, o)
+	}
+	return out
+}
+
+var noName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// name is a new name for the overlay of a class.
+func (o *orders) name(class string) string {
+	name := backtest.Chosen
+	if class != "all" {
+		name += "-" + strings.Trim(noName.ReplaceAllString(strings.ToLower(class), "-"), "-")
+	}
+	name = strings.TrimRight(name[:min(len(name), 60)], "-")
+	if slices.ContainsFunc(o.overlays, func(other rulesv1alpha1.RuleOverlay) bool { return other.Name == name }) {
+		name += "-" + strconv.Itoa(len(o.overlays)+1)
+	}
+	return name
+}
+
+// enforced are the overlays as they are once they are in force.
+func (o *orders) enforced() []rulesv1alpha1.RuleOverlay {
+	out := slices.Clone(o.overlays)
+	for i := range out {
+		out[i].Spec.Mode = document.ModeEnforce
+	}
+	return out
+}
+
+// text is a file for kubectl apply, with what kubectl annotate is to do as comments.
+func (o *orders) text(choice *backtest.Choice) (string, error) {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# Least %s with %s, by celvpa backtest of %s to %s.\n", choice.Least, oneLine(choice.Condition), choice.From.Format(time.RFC3339), choice.Split.Format(time.RFC3339))
+	if len(o.overlays) == 0 && len(o.pins) == 0 {
+		fmt.Fprintln(&out, "# There is nothing to apply: all keep what they have.")
+	}
+	byPin := map[[2]string][]string{}
+	for vpa, pipeline := range o.pins {
+		namespace, name, _ := strings.Cut(vpa, "/")
+		byPin[[2]string{namespace, pipeline}] = append(byPin[[2]string{namespace, pipeline}], name)
+	}
+	var commands []string
+	for at, names := range byPin {
+		slices.Sort(names)
+		commands = append(commands, fmt.Sprintf("# kubectl annotate vpa -n %s %s %s=%s\n", at[0], strings.Join(names, " "), policy.AnnotationPipeline, at[1]))
+	}
+	slices.Sort(commands)
+	out.WriteString(strings.Join(commands, ""))
+	if len(o.overlays) > 0 {
+		fmt.Fprintln(&out, "# Mode Audit changes nothing yet; Enforce puts an overlay in force.")
+	}
+	for i := range o.overlays {
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		text, err := yaml.Marshal(map[string]any{"apiVersion": rulesv1alpha1.GroupVersion.String(), "kind": document.KindOverlay,
+			"metadata": map[string]string{"name": o.overlays[i].Name}, "spec": o.overlays[i].Spec})
+		if err != nil {
+			return "", err
+		}
+		out.Write(text)
+	}
+	return out.String(), nil
+}
+
+// end writes the file. The answer is no if a class keeps its policy because none satisfies the condition.
+func (c *chooser) end(choice *backtest.Choice) error {
+	if choice == nil {
+		return nil
+	}
+	if c.write != "" {
+		if err := os.WriteFile(c.write, []byte(choice.Apply), 0o644); err != nil {
+			return fmt.Errorf("--write: %w", err)
+		}
+	}
+	if slices.ContainsFunc(choice.Classes, func(of backtest.ClassChoice) bool { return of.Nearest != "" }) {
+		return errNo
+	}
+	return nil
+}
+
+// printChoice prints what was chosen, what it did in both parts, and what to apply.
+func (c *chooser) printChoice(p *page, choice *backtest.Choice) {
+	if choice == nil {
+		return
+	}
+	p.printf("\nLeast %s with %s, chosen by the figures above, up to %s. The rest, %s, was not used.\n",
+		choice.Least, oneLine(choice.Condition), choice.Split.Format(time.RFC3339), lengthText(int64(choice.To.Sub(choice.Split)/time.Second)))
+	for _, of := range choice.Classes {
+		if of.Nearest != "" {
+			p.printf("Class %s: no policy satisfies the condition, and it keeps %s. The nearest is %s, without %s.\n", of.Class, of.Policy, of.Nearest, strings.Join(of.Unmet, " and "))
+		}
+		if len(of.MissedLater) > 0 {
+			p.printf("Class %s: in the rest, %s misses %s.\n", of.Class, of.Policy, strings.Join(of.MissedLater, " and "))
+		}
+	}
+	p.row(append([]any{"CLASS", "PART", "POLICY"}, measureHead...)...)
+	rows := func(class, policy string, parts *backtest.Parts) {
+		for _, part := range []struct {
+			name     string
+			length   time.Duration
+			compared *backtest.Compared
+		}{{"first", choice.Split.Sub(choice.From), &parts.First}, {"rest", choice.To.Sub(choice.Split), &parts.Rest}} {
+			p.row(append([]any{class, part.name, backtest.Upstream}, measureCells(&part.compared.Upstream, part.length.Hours())...)...)
+			p.row(append([]any{class, part.name, policy}, measureCells(&part.compared.Chosen, part.length.Hours())...)...)
+		}
+	}
+	for i := range choice.Classes {
+		rows(choice.Classes[i].Class, choice.Classes[i].Policy, &choice.Classes[i].Parts)
+	}
+	if len(choice.Classes) > 1 {
+		rows("all", backtest.Chosen, &choice.All)
+	}
+	if c.write != "" {
+		p.printf("\nWhat to apply is in %s.\n", c.write)
+		return
+	}
+	p.printf("\nTo apply:\n%s", choice.Apply)
+}
