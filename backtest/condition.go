@@ -3,6 +3,7 @@ package backtest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -53,9 +54,8 @@ type Condition struct {
 
 // part is a condition that holds or not. Both sides of a comparison say how far it is from holding.
 type part struct {
-	text        string
-	holds       cel.Program
-	left, right cel.Program // nil: it compares nothing
+	text     string
+	programs []cel.Program // whether it holds, and both sides if it compares two
 }
 
 // NewCondition compiles a condition over figures.
@@ -83,7 +83,7 @@ func NewCondition(text, least string) (*Condition, error) {
 		return nil, fmt.Errorf("it is no condition but of type %s: compare it with something, such as cores <= upstream.cores", got)
 	}
 	out := &Condition{Text: text, Least: least}
-	return out, c.split(root, &out.parts)
+	return out, c.split(root, root.Expr(), &out.parts)
 }
 
 // CheckFigure refuses a name that is no figure.
@@ -134,78 +134,64 @@ func fault(issues *cel.Issues) error {
 }
 
 // knowsFigures refuses names that are no figures.
-func knowsFigures(e celast.Expr) (err error) {
-	visit := func(name string) {
-		if own, _ := strings.CutPrefix(name, Upstream+"."); err == nil && CheckFigure(own) != nil {
-			err = CheckFigure(name)
+func knowsFigures(e celast.Expr) error {
+	names := map[int64]string{}
+	celast.PostOrderVisit(e, celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.IdentKind {
+			names[e.ID()] = e.AsIdent()
+		}
+		if e.Kind() == celast.SelectKind && e.AsSelect().Operand().Kind() == celast.IdentKind {
+			of := e.AsSelect().Operand()
+			names[e.ID()] = of.AsIdent() + "." + e.AsSelect().FieldName()
+			delete(names, of.ID())
+		}
+	}))
+	for _, id := range slices.Sorted(maps.Keys(names)) {
+		own, _ := strings.CutPrefix(names[id], Upstream+".")
+		if CheckFigure(own) != nil {
+			return CheckFigure(names[id])
 		}
 	}
-	var walk func(e celast.Expr)
-	walk = func(e celast.Expr) {
-		switch e.Kind() {
-		case celast.IdentKind:
-			visit(e.AsIdent())
-		case celast.SelectKind:
-			if of := e.AsSelect(); of.Operand().Kind() == celast.IdentKind {
-				visit(of.Operand().AsIdent() + "." + of.FieldName())
-			} else {
-				walk(of.Operand())
-			}
-		case celast.CallKind:
-			if e.AsCall().IsMemberFunction() {
-				walk(e.AsCall().Target())
-			}
-			for _, arg := range e.AsCall().Args() {
-				walk(arg)
-			}
-		}
-	}
-	walk(e)
-	return err
-}
-
-// program compiles a part of an expression.
-func (c compiler) program(e celast.Expr, in *celast.AST) (cel.Program, string, error) {
-	text, err := cel.ExprToString(e, in.SourceInfo())
-	if err != nil {
-		return nil, "", err
-	}
-	checked, _, err := c.check(text)
-	if err != nil {
-		return nil, "", err
-	}
-	out, err := c.Program(checked)
-	return out, text, err
+	return nil
 }
 
 // split adds the parts that must all hold.
-func (c compiler) split(in *celast.AST, to *[]part) error {
-	var add func(e celast.Expr) error
-	add = func(e celast.Expr) (err error) {
-		var name string
-		var args []celast.Expr
-		if e.Kind() == celast.CallKind {
-			name, args = e.AsCall().FunctionName(), e.AsCall().Args()
-		}
-		if name == operators.LogicalAnd {
-			if err = add(args[0]); err == nil {
-				err = add(args[1])
-			}
-			return err
-		}
-		var p part
-		if p.holds, p.text, err = c.program(e, in); err != nil {
-			return err
-		}
-		if slices.Contains([]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.Equals}, name) {
-			if p.left, _, err = c.program(args[0], in); err == nil {
-				p.right, _, err = c.program(args[1], in)
-			}
-		}
-		*to = append(*to, p)
-		return err
+func (c compiler) split(in *celast.AST, e celast.Expr, to *[]part) error {
+	var name string
+	var args []celast.Expr
+	if e.Kind() == celast.CallKind {
+		name, args = e.AsCall().FunctionName(), e.AsCall().Args()
 	}
-	return add(in.Expr())
+	if name == operators.LogicalAnd {
+		if err := c.split(in, args[0], to); err != nil {
+			return err
+		}
+		return c.split(in, args[1], to)
+	}
+	compiled := []celast.Expr{e}
+	if slices.Contains([]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.Equals}, name) {
+		compiled = append(compiled, args...)
+	}
+	var p part
+	for i, e := range compiled {
+		text, err := cel.ExprToString(e, in.SourceInfo())
+		if err != nil {
+			return err
+		}
+		checked, _, err := c.check(text)
+		if err != nil {
+			return err
+		}
+		program, err := c.Program(checked)
+		if err != nil {
+			return err
+		}
+		if p.programs = append(p.programs, program); i == 0 {
+			p.text = text
+		}
+	}
+	*to = append(*to, p)
+	return nil
 }
 
 // values are the figures of a class and, with a prefix, those of the same class under policy upstream.
@@ -219,36 +205,28 @@ func values(m, upstream *Measures, hours float64) map[string]any {
 
 // unmet lists the parts that do not hold, with both sides, and says how far that is: the sum of relative differences.
 func (c *Condition) unmet(values map[string]any) (list []string, far float64, err error) {
-	for i := range c.parts {
-		p := &c.parts[i]
-		holds, _, err := p.holds.Eval(values)
-		switch {
-		case err != nil:
-			return nil, 0, fmt.Errorf("%s: %w", p.text, err)
-		case holds == types.True:
-			continue
-		case p.left == nil:
-			list, far = append(list, p.text), far+1
-			continue
+	for _, p := range c.parts {
+		var got []any
+		for _, program := range p.programs {
+			value, _, err := program.Eval(values)
+			if err != nil {
+				return nil, 0, fmt.Errorf("%s: %w", p.text, err)
+			}
+			got = append(got, value.Value())
 		}
-		left, _, err := p.left.Eval(values)
-		if err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", p.text, err)
-		}
-		right, _, err := p.right.Eval(values)
-		if err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", p.text, err)
-		}
-		a, number := left.Value().(float64)
-		b, other := right.Value().(float64)
-		if !number || !other {
-			list, far = append(list, p.text), far+1
+		if got[0] == true {
 			continue
 		}
-		list = append(list, fmt.Sprintf("%s (%s and %s)", p.text, digits(a), digits(b)))
-		if most := max(math.Abs(a), math.Abs(b)); most > 0 {
-			far += math.Abs(a-b) / most
+		text, gap := p.text, 1.0
+		if len(got) == 3 {
+			a, number := got[1].(float64)
+			b, other := got[2].(float64)
+			if number && other {
+				text = fmt.Sprintf("%s (%s and %s)", text, digits(a), digits(b))
+				gap = math.Abs(a-b) / max(math.Abs(a), math.Abs(b), math.SmallestNonzeroFloat64)
+			}
 		}
+		list, far = append(list, text), far+gap
 	}
 	return list, far, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -271,18 +272,10 @@ func (o *orders) text(choice *backtest.Choice) (string, error) {
 	if len(o.overlays) == 0 && len(o.pins) == 0 {
 		fmt.Fprintln(&out, "# There is nothing to apply: all keep what they have.")
 	}
-	byPin := map[[2]string][]string{}
-	for vpa, pipeline := range o.pins {
+	for _, vpa := range slices.Sorted(maps.Keys(o.pins)) {
 		namespace, name, _ := strings.Cut(vpa, "/")
-		byPin[[2]string{namespace, pipeline}] = append(byPin[[2]string{namespace, pipeline}], name)
+		fmt.Fprintf(&out, "# kubectl annotate vpa -n %s %s %s=%s\n", namespace, name, policy.AnnotationPipeline, o.pins[vpa])
 	}
-	var commands []string
-	for at, names := range byPin {
-		slices.Sort(names)
-		commands = append(commands, fmt.Sprintf("# kubectl annotate vpa -n %s %s %s=%s\n", at[0], strings.Join(names, " "), policy.AnnotationPipeline, at[1]))
-	}
-	slices.Sort(commands)
-	out.WriteString(strings.Join(commands, ""))
 	if len(o.overlays) > 0 {
 		fmt.Fprintln(&out, "# Mode Audit changes nothing yet; Enforce puts an overlay in force.")
 	}

@@ -75,7 +75,8 @@ func TestAPipelineIsChosenByAnnotations(t *testing.T) {
 	}
 	require.Equal(t, `# Least cpuOver with ooms == 0, by celvpa backtest of 2026-03-02T00:00:00Z to 2026-03-07T14:20:00Z.
 # kubectl annotate vpa -n payments books rules.celvpa.dev/pipeline=careful@1.0.0
-# kubectl annotate vpa -n shop search web rules.celvpa.dev/pipeline=careful@1.0.0
+# kubectl annotate vpa -n shop search rules.celvpa.dev/pipeline=careful@1.0.0
+# kubectl annotate vpa -n shop web rules.celvpa.dev/pipeline=careful@1.0.0
 # Mode Audit changes nothing yet; Enforce puts an overlay in force.
 apiVersion: rules.celvpa.dev/v1alpha1
 kind: RuleOverlay
