@@ -28,9 +28,7 @@ type node struct {
 	Run   any // Code[T]
 	value any // T, when known
 	Known bool
-	boxed BoxedCode // Run, of values that are boxed already; nil = Boxed boxes them
-	place *place    // of a fact; nil when known
-	chain *chain    // of && or ||
+	place *place // of a fact; nil when known
 
 	choices []choice // of an optional value; nil when known
 }
@@ -115,9 +113,6 @@ func Boxed(n node) BoxedCode {
 	if n.Known {
 		v := boxAny(n.value)
 		return func(*Frame) ref.Val { return v }
-	}
-	if n.boxed != nil {
-		return n.boxed
 	}
 	switch c := n.Run.(type) {
 	case Code[int64]:

@@ -129,7 +129,7 @@ func (as form) read(at *place) node {
 	case boolForm:
 		n.Run = reading(at, asBool)
 	case textForm:
-		n.Run, n.boxed = reading(at, asText), reading(at, asBoxedText)
+		n.Run = reading(at, asText)
 	case recordForm:
 		n.Run = reading(at, asRecord)
 	default:
@@ -148,22 +148,11 @@ func (as form) unbox(c BoxedCode) node {
 	case boolForm:
 		return dynamic(unboxing[bool](c))
 	case textForm:
-		return node{Run: unboxing[string](c), boxed: textIn(c)}
+		return dynamic(unboxing[string](c))
 	case recordForm:
 		return dynamic(unboxing[*lang.Record](c))
 	}
 	return dynamic(c)
-}
-
-// textIn returns code that fails where the value is no text.
-func textIn(c BoxedCode) BoxedCode {
-	return func(f *Frame) ref.Val {
-		v := c(f)
-		if _, ok := v.(types.String); !ok {
-			f.fail(errNoOverload)
-		}
-		return v
-	}
 }
 
 func unboxing[T any](c BoxedCode) Code[T] {

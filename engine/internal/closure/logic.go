@@ -60,11 +60,7 @@ func logical(decides bool) builder {
 			case IsKnown(n, !decides):
 				continue
 			}
-			if n.chain != nil && n.chain.decides == decides {
-				terms = append(terms, n.chain.terms...)
-			} else {
-				terms = append(terms, c)
-			}
+			terms = append(terms, c)
 		}
 		switch len(terms) {
 		case 0:
@@ -72,14 +68,8 @@ func logical(decides bool) builder {
 		case 1:
 			return dynamic(terms[0]), true
 		}
-		return node{Run: decide(terms, decides), chain: &chain{decides: decides, terms: terms}}, true
+		return dynamic(decide(terms, decides)), true
 	}
-}
-
-// chain holds the terms of nested && or ||, so that they flatten into one node.
-type chain struct {
-	decides bool
-	terms   []Code[bool]
 }
 
 // decide runs terms until one decides. Terms after a failed one may still decide.

@@ -223,9 +223,6 @@ func equality(want bool) builder {
 		case Code[bool]:
 			return equal[bool](args, want)
 		case Code[string]:
-			if text, ok := args[1].value.(string); ok && args[0].place != nil {
-				return dynamic(args[0].place.is(text, want)), true
-			}
 			return equal[string](args, want)
 		}
 		a, b := Boxed(args[0]), Boxed(args[1])
@@ -242,11 +239,7 @@ func equal[T comparable](args []node, want bool) (node, bool) {
 	if !okA || !okB {
 		return node{}, false
 	}
-	c := Code[bool](func(f *Frame) bool { return (a(f) == b(f)) == want })
-	if v, ok := args[1].value.(T); ok && args[1].Known {
-		c = func(f *Frame) bool { return (a(f) == v) == want }
-	}
-	return fold(c, args...), true
+	return fold(func(f *Frame) bool { return (a(f) == b(f)) == want }, args...), true
 }
 
 // inList compiles membership. Elements of another type than the value can equal it all the same, as 1.0 equals 1, so

@@ -107,12 +107,6 @@ func (p *place) has() Code[bool] {
 	}
 }
 
-// is compares the place with a constant string.
-func (p *place) is(text string, want bool) Code[bool] {
-	read := reading(p, asText)
-	return func(f *Frame) bool { return (read(f) == text) == want }
-}
-
 func reading[T any](p *place, as func(*lang.Cell) (T, bool)) Code[T] {
 	return func(f *Frame) (out T) {
 		c := p.find(f)
@@ -163,11 +157,6 @@ func asBool(c *lang.Cell) (bool, bool) { return c.Bits != 0, c.Kind == lang.Bool
 func asText(c *lang.Cell) (string, bool) {
 	s, ok := c.Ref.(types.String)
 	return string(s), ok
-}
-
-func asBoxedText(c *lang.Cell) (ref.Val, bool) {
-	_, ok := c.Ref.(types.String)
-	return c.Ref, ok
 }
 
 func asRecord(c *lang.Cell) (*lang.Record, bool) {
