@@ -161,10 +161,7 @@ func printChecks(out io.Writer, o *ruleOptions) error {
 		return err
 	}
 	checks := plan.Validations(facts.VPAValidate)
-	_, left, err := emit.Policies(checks, nil, facts.VPAValidateFacts())
-	if err != nil {
-		return err
-	}
+	_, left := emit.Policies(checks, nil, facts.VPAValidateFacts())
 	byWebhook := map[string]bool{}
 	for _, rule := range left {
 		byWebhook[rule] = true
