@@ -130,6 +130,7 @@ func Review(plan *engine.Plan, req Request) Answer {
 	// A refusal also lists what the API server would refuse afterwards.
 	if req.unfit != nil || !out.Allowed() || slices.ContainsFunc(out.Warnings, failed) {
 		faults := schemaFaults(req.object, req.old)
+		out.dropRepeated(plan, req.CRD, judged, faults)
 		out.AddSchema(faults)
 		switch {
 		case req.unfit == nil || len(faults) > 0:

@@ -4,10 +4,15 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/schema"
+	"github.com/celvpa/celvpa/engine"
 )
 
 // SchemaRule is the rule of causes that come from the CRD's schema.
@@ -39,6 +44,54 @@ func (a *Answer) AddSchema(faults []schema.Fault) {
 	}
 	causes = slices.DeleteFunc(causes, func(c Cause) bool { return spoken[dotted(c.Field)] })
 	a.Causes = append(causes, a.Causes...)
+}
+
+// dropRepeated drops what rules say of a larger part of the object only because of a value that the schema refuses: the two are one
+// fault, and without the value the rules do not say it.
+func (a *Answer) dropRepeated(plan, crd *engine.Plan, judged engine.Judged, faults []schema.Fault) {
+	refused := map[string]bool{}
+	judged.Object = runtime.DeepCopyJSON(judged.Object)
+	for _, f := range faults {
+		if !f.Unknown && remove(judged.Object, strings.Split(f.Field, ".")) {
+			refused[f.Field] = true
+		}
+	}
+	if len(refused) == 0 {
+		return
+	}
+	var rest Answer
+	judged.Schema = false
+	rest.add(plan.Validate(facts.VPAValidate, judged, nil))
+	if crd != nil {
+		judged.Schema = true
+		rest.add(crd.Validate(facts.VPAValidate, judged, nil))
+	}
+	a.Causes = slices.DeleteFunc(a.Causes, func(c Cause) bool {
+		stays := func(other Cause) bool { return other.Rule == c.Rule && other.Field == c.Field }
+		return !c.Failed && !refused[dotted(c.Field)] && !slices.ContainsFunc(rest.Causes, stays)
+	})
+}
+
+// remove takes the field at a path such as spec.list[0].field out of an object; ok is false if there is none.
+func remove(object map[string]any, path []string) (ok bool) {
+	for _, name := range path[:len(path)-1] {
+		name, index, listed := strings.Cut(strings.TrimSuffix(name, "]"), "[")
+		value := object[name]
+		if listed {
+			list, _ := value.([]any)
+			i, err := strconv.Atoi(index)
+			if err != nil || i >= len(list) {
+				return false
+			}
+			value = list[i]
+		}
+		if object, ok = value.(map[string]any); !ok {
+			return false
+		}
+	}
+	_, ok = object[path[len(path)-1]]
+	delete(object, path[len(path)-1])
+	return ok
 }
 
 // partOf is the part of the object that contains a field and that rules check as a whole: a list entry, or a field of spec.
