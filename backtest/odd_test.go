@@ -20,10 +20,10 @@ import (
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
-// numbersPolicies are the pipelines of examples/numbers.
+// numbersPolicies are the pipelines of rules/numbers.
 var numbersPolicies = sync.OnceValue(func() (out []Candidate) {
 	for _, pipeline := range []string{"default", "follow", "careful"} {
-		book, err := policy.Load(policy.Options{Path: "../examples/numbers", Pipeline: pipeline, Cache: &compiledSets})
+		book, err := policy.Load(policy.Options{Pipeline: pipeline, Cache: &compiledSets})
 		if err != nil {
 			panic(err)
 		}

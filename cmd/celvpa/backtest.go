@@ -25,14 +25,13 @@ import (
 // backtestOptions hold the flags of celvpa backtest.
 type backtestOptions struct {
 	offline
-	history   historyFlags
-	pipelines []string // of --pipelines
-	folders   []string // of --rules
-	sweeps    []string
-	from, to  string
-	interval  time.Duration
-	points    int
-	choice    chooser
+	history  historyFlags
+	folders  []string // of --rules
+	sweeps   []string
+	from, to string
+	interval time.Duration
+	points   int
+	choice   chooser
 
 	priced            bool
 	coreHour, gibHour float64
@@ -86,7 +85,7 @@ not be used. Readable input is answered even then.`,
 	o.add(cmd, compile)
 	f := cmd.Flags()
 	o.history.add(cmd)
-	f.StringSliceVar(&o.pipelines, "pipelines", nil, "pipelines to be tried, too, such as follow,careful")
+	cmd.PersistentFlags().Lookup("pipelines").Usage = "pipelines to be tried, too, such as follow,careful"
 	f.StringArrayVar(&o.folders, "rules", nil, "folder of rule files, or one of them, to be tried, too; can be repeated")
 	f.StringArrayVar(&o.sweeps, "sweep", nil, "parameter of rules with the values to try, as set.param=v1,v2; can be repeated for combinations")
 	f.StringVar(&o.from, "from", "", "the first moment to replay, in RFC 3339 or seconds since 1970; empty = the first sample")

@@ -67,7 +67,7 @@ func TestWhatIsChosenIsWhatIsWritten(t *testing.T) {
 func TestAPipelineIsChosenByAnnotations(t *testing.T) {
 	dir := t.TempDir()
 	other := write(t, dir, "other.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: other}\nspec: {priority: -3, match: {namespaces: [nowhere]}, change: [{params: {estimate.marginFraction: 0.9}}]}\n")
-	report, _ := chosen(t, nil, "-f", other, "--rules-dir", "../../examples/numbers", "--pipelines", "careful", "--sweep", "estimate.marginFraction=0.1", "--sweep", "recent=30m",
+	report, _ := chosen(t, nil, "-f", other, "--pipelines", "careful", "--sweep", "estimate.marginFraction=0.1", "--sweep", "recent=30m",
 		"--choose", "ooms == 0", "--least", "cpuOver", "--class", "kind")
 	for _, class := range report.Choice.Classes {
 		require.Equal(t, "careful[estimate.marginFraction=0.1 recent=30m]", class.Policy)

@@ -58,7 +58,7 @@ func (o *backtestOptions) policies() (*tried, error) {
 		name = folderName(o.rules.dir)
 	}
 	out.named = []namedRules{{name: name, rules: base}}
-	for _, pipeline := range o.pipelines {
+	for _, pipeline := range o.rules.more {
 		other, err := base.Pinned(pipeline)
 		if err != nil {
 			return nil, fmt.Errorf("--pipelines: %w", err)

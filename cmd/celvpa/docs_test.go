@@ -105,14 +105,14 @@ func TestRecipesThatChangeNumbersInABacktest(t *testing.T) {
 }
 
 func TestThePipelinesOfTheNumbersPass(t *testing.T) {
-	out, err := celvpa(t, "rules", "lint", "../../examples/numbers")
+	out, err := celvpa(t, "rules", "lint", "../../rules/numbers")
 	require.NoError(t, err, out)
-	out, err = celvpa(t, "test", "--rules-dir", "../../examples/numbers", "--run", "^(recent-peak|calm)", "--coverage")
+	out, err = celvpa(t, "test", "--rules-dir", "../../rules/numbers", "--run", "^(recent-peak|calm)", "--coverage")
 	require.Error(t, err, "the rows are about recent-peak and calm, and reach only a part of other rule sets")
 	require.Contains(t, out, "3 tables, 16 rows, 0 failed")
 	require.Regexp(t, `100%  recent-peak@1\.0\.0 `, out)
 	require.Regexp(t, `100%  calm@1\.0\.0 `, out)
-	out, err = celvpa(t, "backtest", "-f", "../../examples/backtest/workloads.yaml", "--history", "../../examples/backtest/usage.csv.gz", "--rules-dir", "../../examples/numbers", "--pipelines", "follow,careful")
+	out, err = celvpa(t, "backtest", "-f", "../../examples/backtest/workloads.yaml", "--history", "../../examples/backtest/usage.csv.gz", "--pipelines", "follow,careful")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^follow +2\.`, out, "two of the three workloads are evicted, and grow sooner than they shrink")
 	require.Regexp(t, `(?m)^careful +2\.`, out)

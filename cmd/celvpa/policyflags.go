@@ -25,6 +25,7 @@ type compileFunc func(*policy.Rules) (*compile.Rulebook, error)
 type ruleOptions struct {
 	dir      string
 	pipeline string
+	more     []string // shipped pipelines besides
 	gates    string
 	points   []string // that are compiled; none = all
 	compile  compileFunc
@@ -43,6 +44,7 @@ func (o *ruleOptions) addRules(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.dir, "rules-dir", "", "folder of rule files, or one of them, to be laid over the shipped ones")
 	f.StringVar(&o.pipeline, "pipeline", "", "pipeline, name or name@version; empty = default")
+	f.StringSliceVar(&o.more, "pipelines", nil, "shipped pipelines that VPAs may pin besides: follow, careful")
 	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
 	completes(cmd, "pipeline", o.pipelines)
 	completes(cmd, "feature-gates", gateChoices)
@@ -64,7 +66,7 @@ func (o *ruleOptions) options(dir string) (policy.Options, error) {
 		return policy.Options{}, fmt.Errorf("the shipped rules are broken:\n%w", o.fault)
 	}
 	gates, err := parseGates(o.gates)
-	return policy.Options{Path: dir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given(), Points: o.points}, err
+	return policy.Options{Path: dir, Pipeline: o.pipeline, Pipelines: o.more, Gates: gates, Params: o.params.given(), Points: o.points}, err
 }
 
 // open reads and compiles the rules of the flags.

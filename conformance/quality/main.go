@@ -44,7 +44,6 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	traces := flags.String("traces", "", "folder of GWA-T-12's files, or a file with the columns "+strings.Join(cutColumns, ", "))
 	half := flags.String("vms", "decide", "VMs to replay: tune, decide (the other half) or all")
 	krr := flags.String("krr", krrFolder, "folder with the rules of KRR")
-	numbers := flags.String("numbers", numbersFolder, "folder with pipelines to compare")
 	form := flags.String("o", "table", "output: table or json")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -57,7 +56,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	case *form != "table" && *form != "json":
 		return fmt.Errorf("-o is %q; want table or json", *form)
 	}
-	candidates, err := policies(*krr, *numbers, flags.Args())
+	candidates, err := policies(*krr, flags.Args())
 	if err != nil {
 		return err
 	}

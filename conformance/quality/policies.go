@@ -12,9 +12,6 @@ import (
 	"github.com/celvpa/celvpa/rules"
 )
 
-// numbersFolder holds the pipelines of docs/numbers.md.
-const numbersFolder = "examples/numbers"
-
 // krrFolder holds the rules of KRR, relative to where make runs.
 const krrFolder = "conformance/quality/krr"
 
@@ -23,9 +20,9 @@ type tried struct {
 	name, folder, pipeline string
 }
 
-// policies are upstream's defaults, KRR, each pipeline of a folder, and folders of rules laid over the shipped ones.
-func policies(krr, numbers string, folders []string) ([]backtest.Candidate, error) {
-	base, err := policy.Open(policy.Options{Path: numbers, Cache: &compile.Cache{}})
+// policies are upstream's defaults, KRR, each shipped pipeline, and folders of rules laid over the shipped ones.
+func policies(krr string, folders []string) ([]backtest.Candidate, error) {
+	base, err := policy.Open(policy.Options{Pipelines: []string{"follow", "careful"}, Cache: &compile.Cache{}})
 	if err != nil {
 		return nil, err
 	}

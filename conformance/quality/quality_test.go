@@ -131,7 +131,7 @@ func TestFoldersOfRulesAreChecked(t *testing.T) {
 		"no such folder": {"none", "policy none"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := policies("krr", "../../examples/numbers", []string{tt.folder})
+			_, err := policies("krr", []string{tt.folder})
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
@@ -167,7 +167,7 @@ func TestPoliciesAreCompared(t *testing.T) {
 	require.NoError(t, os.Mkdir(generous, 0o700))
 	write(t, generous, "o.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {mode: Audit, change: [{params: {estimate.marginFraction: 1}}]}\n")
 	var out, progress bytes.Buffer
-	args := []string{"-traces", path, "-vms", "all", "-krr", "krr", "-numbers", "../../examples/numbers"}
+	args := []string{"-traces", path, "-vms", "all", "-krr", "krr"}
 	require.NoError(t, run(context.Background(), append(args, "-o", "json", generous), &out, &progress), progress.String())
 	var found result
 	require.NoError(t, json.Unmarshal(out.Bytes(), &found))

@@ -28,6 +28,8 @@ type Options struct {
 	Path string
 	// Pipeline is name or name@version; empty = rules.DefaultPipeline.
 	Pipeline string
+	// Pipelines are shipped pipelines, name or name@version, that VPAs may pin besides.
+	Pipelines []string
 	// Gates switches feature gates.
 	Gates map[string]bool
 	// Params overrides rule parameters, keyed "ruleset.param".
@@ -82,6 +84,36 @@ var shipped = document.Layer{FS: rules.FS, Dir: rules.Dir}
 // Shipped are the rules that are part of the program. They are read once, and shared: nobody may
 // change them.
 var Shipped = sync.OnceValues(func() (*document.Library, error) { return loader.Load(shipped) })
+
+// shippedNumbers are the shipped rules with the pipelines in rules.Numbers.
+var shippedNumbers = sync.OnceValues(func() (*document.Library, error) {
+	base, err := Shipped()
+	if err != nil {
+		return nil, err
+	}
+	over := loader
+	over.Base = base
+	return over.Load(document.Layer{FS: rules.Numbers, Dir: rules.Dir})
+})
+
+// shippedFor are the shipped rules, with further pipelines if one of them is asked for: an overlay is compiled for each pipeline, which
+// takes memory.
+func shippedFor(o Options) (*document.Library, error) {
+	library, err := Shipped()
+	if err != nil || len(o.Pipelines) == 0 && o.Pipeline == "" {
+		return library, err
+	}
+	all, err := shippedNumbers()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range append([]string{o.Pipeline}, o.Pipelines...) {
+		if p, err := all.Pipeline(name); err == nil && library.Pipelines[p.ID()] == nil {
+			return all, nil
+		}
+	}
+	return library, nil
+}
 
 // own reads the rule files of a path; nil for none. atOnce means that all of them change at once.
 func own(path string) (layer *document.Layer, atOnce bool, err error) {

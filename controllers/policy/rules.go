@@ -35,7 +35,7 @@ func Open(o Options) (*Rules, error) {
 
 // openOver lays rule files that were read, nil for none, over the shipped ones.
 func openOver(o Options, layer *document.Layer) (*Rules, error) {
-	library, err := Shipped()
+	library, err := shippedFor(o)
 	if err == nil && layer != nil {
 		over := loader
 		over.Base = library
@@ -43,6 +43,11 @@ func openOver(o Options, layer *document.Layer) (*Rules, error) {
 	}
 	if library == nil {
 		return nil, err
+	}
+	for _, name := range o.Pipelines {
+		if _, err := library.Pipeline(name); err != nil {
+			return nil, fmt.Errorf("--pipelines: %w", err)
+		}
 	}
 	registry, broken := Registry()
 	if broken != nil {
