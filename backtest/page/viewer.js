@@ -85,8 +85,9 @@ function summary() {
     was && [f.cost !== undefined && was.cost !== undefined && [`, at a cost of ${whole(f.cost)}`, than(f => f.cost)], ', compared with the requests in the manifests'],
     f.evictions + f.resizes === 0 ? '. It would have changed no running pod.' : `. It would have evicted ${counted(f.evictions, 'pod')} and resized ${grouped(f.resizes)} in place.`,
     never > 0 && [` Of ${counted(never, 'workload')} it would `, h('a', {href: '#worst'}, 'never have updated a pod'), '.'],
-    ` Containers would have been OOM-killed ${often(f.ooms)}`, was && `, with the manifests ${often(was.ooms)}`,
-    `; CPU use would have been above the request for ${share(f.cpu.overRequestShare)} of the time`, was && `, with the manifests for ${share(was.cpu.overRequestShare)}`, '.'];
+    f.ooms + (was?.ooms ?? 0) === 0 ? ` No container would have been OOM-killed${was ? ', with this policy or with the manifests' : ''}.`
+      : ` There would have been ${counted(f.ooms, 'OOM kill')}${was ? `, and ${grouped(was.ooms)} with the manifests` : ''}.`,
+    ` CPU use would have been above the request for ${share(f.cpu.overRequestShare)} of the time`, was && `, and for ${share(was.cpu.overRequestShare)} with the manifests`, '.'];
 }
 
 // tiles are the numbers of the summary at a glance.
