@@ -68,7 +68,7 @@ func TestConditionsThatCannotBeUsed(t *testing.T) {
 		"all of upstream":           {"cores <= upstream", "cores", "there is no figure upstream; "},
 		"a field of a figure":       {"cores.mean < 1", "cores", "there is no figure cores.mean; "},
 		"a deep field":              {"upstream.cores.mean < 1", "cores", "column 15: type 'double' does not support field selection"},
-		"no condition":              {"cores", "cores", "it is no condition but of type double: compare it with something, such as cores <= upstream.cores"},
+		"no condition":              {"cores", "cores", "it is not a condition but of type double: compare it with something, such as cores <= upstream.cores"},
 		"nothing":                   {"", "cores", "it is empty: write a condition, such as ooms <= upstream.ooms"},
 		"half a condition":          {"cores <=", "cores", "column 9: Syntax error: "},
 		"a number against text":     {"cores < '1'", "cores", "column 7: found no matching overload for '_<_' applied to '(double, string)'"},

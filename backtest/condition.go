@@ -80,7 +80,7 @@ func NewCondition(text, least string) (*Condition, error) {
 		return nil, err
 	}
 	if got := checked.OutputType(); !got.IsExactType(cel.BoolType) {
-		return nil, fmt.Errorf("it is no condition but of type %s: compare it with something, such as cores <= upstream.cores", got)
+		return nil, fmt.Errorf("it is not a condition but of type %s: compare it with something, such as cores <= upstream.cores", got)
 	}
 	out := &Condition{Text: text, Least: least}
 	return out, c.split(root, root.Expr(), &out.parts)

@@ -89,7 +89,7 @@ func change(s *apiextensionsv1.JSONSchemaProps, path []string, f func(*apiextens
 	}
 	if path[0] == "[*]" {
 		if s.Items == nil || s.Items.Schema == nil {
-			return fmt.Errorf("[*] follows what is no list")
+			return fmt.Errorf("[*] follows what is not a list")
 		}
 		return change(s.Items.Schema, path[1:], f)
 	}

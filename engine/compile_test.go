@@ -78,7 +78,7 @@ func TestAllFaultsAreReportedInPlace(t *testing.T) {
 			[]string{"cents meets grams here"}},
 		{"an unknown outcome", "order.ship", "\n  decisions: [{name: d, do: Explode}]\n",
 			[]string{`s.yaml:8:29: RuleSet s@1.0.0, decision d: do "Explode" is not an outcome of order.ship; use Ship, Hold, Ask`}},
-		{"an until that is no text", "order.ship", "\n  decisions: [{name: d, do: Hold, untilExpression: '1'}]\n",
+		{"an until that is not a text", "order.ship", "\n  decisions: [{name: d, do: Hold, untilExpression: '1'}]\n",
 			[]string{`s.yaml:8:52: RuleSet s@1.0.0, decision d: untilExpression gives int, it must give string`}},
 		{"an unknown class", "order.ship", "\n  decisions: [{name: d, do: Hold, class: Odd}]\n",
 			[]string{`s.yaml:8:42: RuleSet s@1.0.0, decision d: class "Odd" is not known at order.ship; use Fine, Late`}},

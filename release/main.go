@@ -263,6 +263,6 @@ func run(ctx context.Context, args []string) error {
 		return r.push(ctx, imagePlatforms, *insecure)
 	default:
 		flags.Usage()
-		return fmt.Errorf("%q is no command: use all, image or push", command)
+		return fmt.Errorf("%q is not a command: use all, image or push", command)
 	}
 }

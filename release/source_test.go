@@ -84,7 +84,7 @@ func TestAReleaseNeedsAClone(t *testing.T) {
 
 func TestCommandsThatThereAreNotAreRefused(t *testing.T) {
 	root := clone(t)
-	require.EqualError(t, run(t.Context(), []string{"--root", root}), `"" is no command: use all, image or push`)
+	require.EqualError(t, run(t.Context(), []string{"--root", root}), `"" is not a command: use all, image or push`)
 	require.ErrorContains(t, run(t.Context(), []string{"--root", root, "push"}), "give --repository, such as registry.example/team")
 }
 

@@ -75,7 +75,7 @@ func bare(r *backtest.Report, closely int) *backtest.Report {
 	return &out
 }
 
-// closely is the policy that is looked at closely: the first that somebody proposes and that is no value of a
+// closely is the policy that is looked at closely: the first that somebody proposes and that is not a value of a
 // sweep, else the shipped one, else the first of a sweep.
 func closely(r *backtest.Report) int {
 	best, rank := nothing, 0

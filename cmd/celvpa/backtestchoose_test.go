@@ -157,7 +157,7 @@ func TestChoicesThatCannotBeMade(t *testing.T) {
 		"nothing to choose from":  {[]string{"--choose", "true"}, "--choose has nothing to choose from: add --sweep or --pipelines"},
 		"an empty condition":      {append(sweep, "--choose", ""), "--choose: it is empty: write a condition, such as ooms <= upstream.ooms"},
 		"an unknown figure":       {append(sweep, "--choose", "evictoins == 0"), "--choose: there is no figure evictoins; did you mean evictions? figures are cores, gib, "},
-		"no condition":            {append(sweep, "--choose", "cores"), "--choose: it is no condition but of type double: compare it with something"},
+		"no condition":            {append(sweep, "--choose", "cores"), "--choose: it is not a condition but of type double: compare it with something"},
 		"an unknown least":        {append(sweep, "--choose", "true", "--least", "corse"), "--least: there is no figure corse; did you mean cores? "},
 		"an unknown class":        {append(sweep, "--choose", "true", "--class", "label:"), `--class is "label:"; it is all, namespace, kind or label:KEY`},
 		"no part":                 {append(sweep, "--choose", "true", "--train", "all"), `--train is "all"; it is a share of the history, such as 70%, or a duration, such as 120h`},

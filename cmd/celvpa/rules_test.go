@@ -110,7 +110,7 @@ func TestLintReportsErrorsAndFindings(t *testing.T) {
 	require.ErrorIs(t, err, errNo)
 	require.Contains(t, out, "RuleSet idle@1.0.0: nothing runs it; name it in a pipeline, or let an overlay add it: {add: idle@1.0.0}")
 
-	// What an overlay takes away is no mistake of what is left.
+	// What an overlay takes away is not a mistake of what is left.
 	out, err = celvpa(t, "rules", "lint", write(t, t.TempDir(), "d.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {change: [{disable: container-caps/policy/global-max}]}\n"))
 	require.NoError(t, err, out)
 	require.NotErrorIs(t, err, errNo)

@@ -24,7 +24,7 @@ func TestManifestsAreJudged(t *testing.T) {
 	}{
 		"a valid object among others": {args: "-f shop.yaml", out: "web/shop: allowed (shop.yaml:7)\n"},
 		"mistakes, all at once": {args: "-f mistakes.yaml", no: true, out: `web/types: refused (mistakes.yaml:4)
-  spec.resourcePolicy.containerPolicies[0].minAllowed.cpu: Invalid value: "2 cores": this is no quantity; write it like 500m, 2 or 1Gi (rule schema)
+  spec.resourcePolicy.containerPolicies[0].minAllowed.cpu: Invalid value: "2 cores": this is not a quantity; write it like 500m, 2 or 1Gi (rule schema)
   spec.updatePolicy.minReplicas: Invalid value: "string": spec.updatePolicy.minReplicas in body must be of type integer: "string" (rule schema)
   spec.updatePolicy.updateMode: Invalid value: "boolean": spec.updatePolicy.updateMode in body must be of type string: "boolean"; write the value in quotes (rule schema)
   spec.resourcePolicy.containerPolicies[0].containerName: name the container that this policy is for, or use '*' for all others (rule vpa-object/container-name-required)

@@ -47,7 +47,7 @@ var Manifests = []Manifest{
 	{File: "8459-2-out-of-reach.yaml", AEP: 8459, Gate: "MemoryPerCPURatio", Rule: "memory-per-cpu/minimum-reachable", Derived: true, Note: "1 × 5Gi is above 4Gi."},
 	{File: "8459-3-within-reach.yaml", AEP: 8459, Gate: "MemoryPerCPURatio", Derived: true, Note: "1 × 2Gi is not above 4Gi."},
 	{File: "8515-1-factor-and-quantity.yaml", AEP: 8515, Gate: "RequestToLimitRatio", Note: "The field is spelled with a capital letter."},
-	{File: "8515-2-cpu-only.yaml", AEP: 8515, Gate: "RequestToLimitRatio", Note: "A factor that is no whole number."},
+	{File: "8515-2-cpu-only.yaml", AEP: 8515, Gate: "RequestToLimitRatio", Note: "A factor that is not a whole number."},
 	{File: "8818-1-in-place.yaml", AEP: 8818, Gate: "InPlace", Derived: true, Note: "The mode that the proposal adds."},
 }
 

@@ -46,7 +46,7 @@ func (p *Proxy) follow(request Request, answer *http.Response) error {
 	}
 	format, found := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), media)
 	if !found || format.StreamSerializer == nil {
-		return fmt.Errorf("%s is answered with %s, which is no format of watches", request, media)
+		return fmt.Errorf("%s is answered with %s, which is not a format of watches", request, media)
 	}
 	reader, writer := io.Pipe()
 	stream := format.StreamSerializer

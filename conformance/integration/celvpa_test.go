@@ -59,7 +59,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 // podsAreAdmittedWhileCelvpaIsGone stops the shared celvpa: its webhook is
 // registered with failurePolicy Ignore, and pods must come up without it.
 func podsAreAdmittedWhileCelvpaIsGone(t *testing.T) {
-	require.NoError(t, celvpa.Stop(), "a stop on request is no error")
+	require.NoError(t, celvpa.Stop(), "a stop on request is not an error")
 	ns := namespace(t, "it-gone")
 	create(t, steady(ns, "web", 1))
 	hang.Eventually(t, "a pod without celvpa", func(context.Context) (bool, error) { return len(pods(t, ns)) == 1, nil })

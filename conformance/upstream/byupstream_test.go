@@ -336,7 +336,7 @@ func (c checkpointsOf) Patch(_ context.Context, name string, _ types.PatchType, 
 
 func (c checkpointsOf) Create(_ context.Context, object *vpav1.VerticalPodAutoscalerCheckpoint, _ metav1.CreateOptions) (*vpav1.VerticalPodAutoscalerCheckpoint, error) {
 	if t := object.Status.CPUHistogram.TotalWeight; math.IsNaN(t) {
-		panic("upstream's total weight is no number")
+		panic("upstream's total weight is not a number")
 	}
 	c.store.objects[checkpointID{c.namespace, object.Spec.VPAObjectName, object.Spec.ContainerName}] = mustJSON(object.Status)
 	return object, nil

@@ -87,7 +87,7 @@ object: {spec: {startupBoost: {cpu: {type: Factor, factor: 2}}, resourcePolicy: 
 		"a maximum below a minimum with a blank in it, both from before": `
 old: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {nvidia.com/gpu: "1 "}, maxAllowed: {nvidia.com/gpu: 0}}]}}}
 object: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {nvidia.com/gpu: "1 "}, maxAllowed: {nvidia.com/gpu: 0}}]}}}`,
-		"a maximum below a minimum that is no quantity to the schema, both from before, beside a field that it refuses": `
+		"a maximum below a minimum that is not a quantity to the schema, both from before, beside a field that it refuses": `
 old: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {memory: 1.0e+30}, maxAllowed: {memory: 1Ti}}]}}}
 object: {spec: {targetRef: {}, resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {memory: 1.0e+30}, maxAllowed: {memory: 1Ti}}]}}}`,
 	} {

@@ -132,7 +132,7 @@ func TestWhatTheUpdaterSeesReachesTheRules(t *testing.T) {
 			change: func(s *facts.PodState) {
 				s.Pod.Annotations = map[string]string{facts.AnnotationObservedContainers: "x, a"}
 			}},
-		{name: "an annotation that is no list of names is not heeded", mode: "Recreate", group: healthy, want: "update/evict",
+		{name: "an annotation that is not a list of names is not heeded", mode: "Recreate", group: healthy, want: "update/evict",
 			change: func(s *facts.PodState) {
 				s.Pod.Annotations = map[string]string{facts.AnnotationObservedContainers: "x,y"}
 			}},

@@ -221,7 +221,7 @@ type Target struct {
 	Containers     []string // of its pod template; nil = unknown
 	InitContainers []string
 	Unlabelled     bool     // its pod template has no labels
-	Unselected     bool     // it has no selector, which API servers require, and is no patch
+	Unselected     bool     // it has no selector, which API servers require, and is not a patch
 	BackoffLimit   *int32   // of a Job, or of the Jobs of a CronJob
 	Owner          string   // that controls it, e.g. Deployment web; empty = none, or unknown
 	OwnerScales    *bool    // the owner is well known or has a scale subresource; nil = unknown

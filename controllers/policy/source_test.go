@@ -99,7 +99,7 @@ func TestFailedRulesAreLoggedAndCounted(t *testing.T) {
 	_, logged, _ := newSource(t, "")
 	log := funcr.New(func(_, args string) { *logged = append(*logged, args) }, funcr.Options{})
 	Report(log, "nothing is lost", nil)
-	require.Empty(t, *logged, "no failure is no failure")
+	require.Empty(t, *logged, "no failure is not a failure")
 	before := testutil.ToFloat64(ruleErrors.WithLabelValues("set/stage/rule"))
 	Report(log, "nothing is lost", &engine.RuleError{Path: "set/stage/rule", Err: errors.New("division by zero")})
 	require.Equal(t, before+1, testutil.ToFloat64(ruleErrors.WithLabelValues("set/stage/rule")))

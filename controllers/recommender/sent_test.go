@@ -54,7 +54,7 @@ func TestAStatusThatTheAPIServerPrunesIsNotWrittenAgainAndAgain(t *testing.T) {
 	require.NotNil(t, c.vpa("a").Status.Recommendation)
 }
 
-// TestAStatusSubresourceThatTheCRDLacksIsReported: API servers answer as if the VPA were deleted, which is no error. CRDs of VPA
+// TestAStatusSubresourceThatTheCRDLacksIsReported: API servers answer as if the VPA were deleted, which is not an error. CRDs of VPA
 // before 1.0 have none, and the recommender wrote nothing and said nothing.
 func TestAStatusSubresourceThatTheCRDLacksIsReported(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)

@@ -28,7 +28,7 @@ func TestBoostedPodsAreRequeued(t *testing.T) {
 		err := c.List(ctx, list, opts...)
 		if vpas, ok := list.(*vpav1.VerticalPodAutoscalerList); ok {
 			for i := range vpas.Items {
-				vpas.Items[i].SpecUnreadable = "minReplicas is no number"
+				vpas.Items[i].SpecUnreadable = "minReplicas is not a number"
 			}
 		}
 		return err

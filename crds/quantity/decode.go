@@ -63,7 +63,7 @@ func mayHold(kind reflect.Kind, in jsontext.Kind) bool {
 	return false
 }
 
-// textOf is the text of a number or string. Invalid UTF-8 is replaced and is no quantity.
+// textOf is the text of a number or string. Invalid UTF-8 is replaced and is not a quantity.
 func textOf(data jsontext.Value) string {
 	if data.Kind() == jsontext.KindString {
 		data, _ = jsontext.AppendUnquote(nil, data)

@@ -104,11 +104,11 @@ func faultsOf(errs field.ErrorList, object map[string]any) (out []Fault) {
 		case err.Field == noField:
 			fault.Field = ""
 		case err.Type == field.ErrorTypeTypeInvalid && strings.Contains(err.Detail, "must be of type integer,string"):
-			fault.Message = "this is no quantity; write fractions in quotes, or like 500m"
+			fault.Message = "this is not a quantity; write fractions in quotes, or like 500m"
 		case err.Type == field.ErrorTypeTypeInvalid && strings.Contains(err.Detail, "must be of type string"):
 			fault.Message += "; write the value in quotes"
 		case strings.Contains(err.Detail, quantityPattern):
-			fault.Message = fmt.Sprintf("Invalid value: %q: this is no quantity; write it like 500m, 2 or 1Gi", fmt.Sprint(err.BadValue))
+			fault.Message = fmt.Sprintf("Invalid value: %q: this is not a quantity; write it like 500m, 2 or 1Gi", fmt.Sprint(err.BadValue))
 		}
 		out = append(out, fault)
 	}

@@ -161,7 +161,7 @@ func (d *Decoder) overlayFields(o *Overlay) fields {
 			}
 			for _, kind := range o.Match.Kinds {
 				if !kindName.MatchString(kind.Value) {
-					d.Problems.At(kind, d.Subject, fmt.Sprintf("%q is no kind, such as Deployment or DaemonSet", kind.Value))
+					d.Problems.At(kind, d.Subject, fmt.Sprintf("%q is not a kind, such as Deployment or DaemonSet", kind.Value))
 				}
 			}
 			if len(o.Match.Namespaces) > 0 && len(o.Match.Except) > 0 {
@@ -169,7 +169,7 @@ func (d *Decoder) overlayFields(o *Overlay) fields {
 			}
 			for _, name := range slices.Concat(o.Match.Namespaces, o.Match.Except) {
 				if !label.MatchString(name.Value) {
-					d.Problems.At(name, d.Subject, fmt.Sprintf("%q is no name of a namespace; patterns are not supported", name.Value))
+					d.Problems.At(name, d.Subject, fmt.Sprintf("%q is not a name of a namespace; patterns are not supported", name.Value))
 				}
 			}
 		},

@@ -94,7 +94,7 @@ func Box[T any](v T) ref.Val {
 	case ref.Val:
 		return v
 	}
-	return types.NewErr("a Go %T is no value of the language", v)
+	return types.NewErr("a Go %T is not a value of the language", v)
 }
 
 // Unbox converts a CEL value to a Go value; ok is false for another type.

@@ -1,6 +1,6 @@
 // Package ask finds the processes of celvpa in a cluster and asks them what they know about one
 // VerticalPodAutoscaler, through the API server. What cannot be asked is said, with the way out; it
-// is no error. The endpoint is package inspect.
+// is not an error. The endpoint is package inspect.
 package ask
 
 import (

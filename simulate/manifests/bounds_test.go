@@ -60,7 +60,7 @@ func TestPipesInFoldersAreNamedAndLeftOut(t *testing.T) {
 		set, err := Files{Paths: []string{root}}.Read(nil)
 		require.NoError(t, err)
 		require.Len(t, set.Documents, 1)
-		require.Equal(t, "files in folders left out: 3 are no regular files, such as pipes or devices (/kustomization.yaml, /pipe.yaml, /zero.json); name a file with -f to see what is wrong with it", strings.ReplaceAll(set.LeftOut(), root, ""))
+		require.Equal(t, "files in folders left out: 3 are not regular files, such as pipes or devices (/kustomization.yaml, /pipe.yaml, /zero.json); name a file with -f to see what is wrong with it", strings.ReplaceAll(set.LeftOut(), root, ""))
 	})
 	hang.Within(t, func() {
 		go func() { _ = os.WriteFile(pipe, []byte(plainVPA), 0) }()

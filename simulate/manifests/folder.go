@@ -35,7 +35,7 @@ func (s *Set) LeftOut() string {
 	for _, of := range []struct{ why, one, several string }{
 		{noObject, "1 holds no VerticalPodAutoscaler or workload", "%d hold no VerticalPodAutoscaler or workload"},
 		{template, "1 is a template, to be rendered first", "%d are templates, to be rendered first"},
-		{noFile, "1 is no regular file, such as a pipe or a device", "%d are no regular files, such as pipes or devices"},
+		{noFile, "1 is not a regular file, such as a pipe or a device", "%d are not regular files, such as pipes or devices"},
 		{isPatch, "1 is a patch, which kustomize build applies", "%d are patches, which kustomize build applies"},
 	} {
 		list := files[of.why]
@@ -133,7 +133,7 @@ func (s *Set) readFolder(path string, options Files) []error {
 	return errs
 }
 
-// readMember reads a file of a folder, nil if it is no regular one.
+// readMember reads a file of a folder, nil if it is not a regular one.
 func (s *Set) readMember(name string) ([]byte, error) {
 	file, err := openRegular(name)
 	if file == nil {

@@ -32,7 +32,7 @@ func resourceFaults(at string, r *corev1.ResourceRequirements, known func(string
 			limit, limited := r.Limits[name]
 			switch {
 			case !known(string(name)):
-				out = append(out, field+" is no resource that can be asked for here: write cpu or memory, or the full name of another one, like example.com/gpu")
+				out = append(out, field+" is not a resource that can be asked for here: write cpu or memory, or the full name of another one, like example.com/gpu")
 			case q.Sign() < 0:
 				out = append(out, fmt.Sprintf("%s is %s: amounts are not below 0", field, q.String()))
 			case kind == "requests" && limited && q.Cmp(limit) > 0:

@@ -33,7 +33,7 @@ func TestNamesOfPodsFitTheirWorkload(t *testing.T) {
 		"not a StatefulSet's":                  {"StatefulSet", "shop", "shop-db-12", false},
 		"a DaemonSet's":                        {"DaemonSet", "shop", "shop-659fr", true},
 		"a DaemonSet's of a long name":         {"DaemonSet", long + "longlong", long + "longlo659fr", true},
-		"a word is no identifier":              {"DaemonSet", "shop", "shop-front", false},
+		"a word is not an identifier":          {"DaemonSet", "shop", "shop-front", false},
 		"a ReplicaSet's":                       {"ReplicaSet", "shop-7c5687bd57", "shop-7c5687bd57-659fr", true},
 		"a ReplicationController's":            {"ReplicationController", "shop", "shop-659fr", true},
 		"a Job's":                              {"Job", "shop", "shop-659fr", true},

@@ -35,7 +35,7 @@ func TestFailuresThatPassLoseNothing(t *testing.T) {
 		"nobody says which store":           {422, `{"status":"error","errorType":"execution","error":"expanding series: proxy Series(): EOF"}`},
 		"VictoriaMetrics lacks a node":      {422, `{"status":"error","errorType":"422","error":"cannot fetch data from vmstorage nodes"}`},
 		"a proxy finds nobody":              {502, `<html>Bad Gateway, which exceeds a limit</html>`},
-		"an error that is no failure":       {200, `{"status":"error","errorType":"internal","error":"a store went"}`},
+		"an error that is not a failure":    {200, `{"status":"error","errorType":"internal","error":"a store went"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			failures := 0

@@ -29,7 +29,7 @@ type Aggregate struct {
 	LastMemory    time.Time
 
 	// Window applies to future samples. Govern changes it, and records the number of its source in
-	// WindowFrom, 0 = none. It is no pointer: a history outlives its VPA, and would keep the rules of
+	// WindowFrom, 0 = none. It is not a pointer: a history outlives its VPA, and would keep the rules of
 	// those days in memory.
 	Window     facts.Window
 	WindowFrom uint64

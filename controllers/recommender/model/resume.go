@@ -191,7 +191,7 @@ func readPod(p *vpav1.CheckpointPod, lastCPU time.Time, window facts.Window, now
 	latest, since := now.Add(window.ClockSkew), time.Unix(0, 0)
 	switch {
 	case e.pod == "" || len(e.pod) > maxPodName:
-		return e, errors.New("name is no name of a pod")
+		return e, errors.New("name is not a name of a pod")
 	case e.cpu.After(lastCPU):
 		return e, fmt.Errorf("cpuSample %s is later than status.lastSampleStart", stamp(e.cpu))
 	case e.memory.After(latest):

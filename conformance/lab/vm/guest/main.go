@@ -46,7 +46,7 @@ func serve() error {
 	mux.HandleFunc("POST /images", importImage)
 	mux.Handle("GET /log/", http.StripPrefix("/log/", http.FileServer(http.Dir("/var/log"))))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodConnect { // its target is no path, which the mux needs
+		if r.Method == http.MethodConnect { // its target is not a path, which the mux needs
 			tunnel(w, r)
 			return
 		}
