@@ -173,7 +173,7 @@ func TestFaultyResumeIsIgnored(t *testing.T) {
 		{"memorySamples is -1", func(r *resume) { r.MemorySamples = -1 }},
 		{"pods are 101; there are at most 100", func(r *resume) { r.Pods = make([]vpav1.CheckpointPod, 101) }},
 		{"omittedCPUSample 2026-01-01T04:00:00Z is later than status.lastSampleStart", func(r *resume) { r.OmittedCPUSample = future }},
-		{"pods[0].name is no name", func(r *resume) { r.Pods[0].Name = "" }},
+		{"pods[0].name is not a name", func(r *resume) { r.Pods[0].Name = "" }},
 		{"pods[1].name does not come after", func(r *resume) { r.Pods[0].Name = "q" }},
 		{"pods[0].cpuSample 2026-01-01T04:00:00Z is later than status.lastSampleStart", func(r *resume) { r.Pods[0].CPUSample = future }},
 		{"pods[0].memorySample 2026-01-01T04:00:00Z is in the future", func(r *resume) { r.Pods[0].MemorySample = future }},
