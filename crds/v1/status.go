@@ -1,6 +1,9 @@
 package v1
 
 import (
+	"encoding/json"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -90,4 +93,39 @@ type VerticalPodAutoscalerCondition struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// Instant is a time to the nanosecond. metav1.Time is written in whole seconds.
+//
+// +kubebuilder:validation:Type=string
+// +kubebuilder:validation:Format=date-time
+type Instant struct {
+	metav1.Time `json:"-"`
+}
+
+// NewInstant is a time; nil for the zero time.
+func NewInstant(t time.Time) *Instant {
+	if t.IsZero() {
+		return nil
+	}
+	return &Instant{metav1.NewTime(t.UTC())}
+}
+
+// At is the time; zero for nil.
+func (t *Instant) At() time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.Time.Time
+}
+
+// MarshalJSON writes the fraction of a second only if there is one.
+func (t Instant) MarshalJSON() ([]byte, error) { return json.Marshal(t.ToUnstructured()) }
+
+// ToUnstructured is the value of the JSON.
+func (t Instant) ToUnstructured() any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format(time.RFC3339Nano)
 }
