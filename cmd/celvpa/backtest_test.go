@@ -132,6 +132,7 @@ func TestBacktestsThatCannotRun(t *testing.T) {
 		"a parameter twice":             {[]string{"--sweep", "estimate.marginFraction=1", "--sweep", "estimate.marginFraction=2"}, "--sweep estimate.marginFraction=2: estimate.marginFraction is swept twice; name all its values at once"},
 		"an unknown parameter":          {[]string{"--sweep", "oom-bump.rate=1"}, "--sweep oom-bump.rate=1: policy shipped has no such parameter; did you mean oom-bump.ratio?"},
 		"the flag of a parameter":       {[]string{"--sweep", "--recommendation-margin-fraction=1"}, "--sweep --recommendation-margin-fraction=1: policy shipped has no such parameter; did you mean estimate.marginFraction?"},
+		"words of flags of parameters":  {[]string{"--sweep", "cpuPercentile=1"}, "--sweep cpuPercentile=1: policy shipped has no such parameter; did you mean estimate.target.cpu or estimate.lower.cpu or estimate.upper.cpu?"},
 		"a parameter without its set":   {[]string{"--sweep", "marginFraction=1"}, "--sweep marginFraction=1: policy shipped has no such parameter; did you mean estimate.marginFraction?"},
 		"a value of another type":       {[]string{"--sweep", "estimate.marginFraction=much"}, `--sweep estimate.marginFraction=much: --recommendation-margin-fraction: "much" is not a finite number (param marginFraction of RuleSet estimate@1.0.0, at rules/estimate.yaml:24:12)`},
 		"a value that is not allowed":   {[]string{"--sweep", "estimate.marginFraction=-1"}, "-1 is below the least allowed, 0"},

@@ -108,7 +108,10 @@ func (o *crdOptions) policies(rules []engine.ValidationInfo) ([]manifest, error)
 		gates[name] = false
 	}
 	maps.Copy(gates, given)
-	policies, left := emit.Policies(rules, gates, facts.VPAValidateFacts())
+	policies, left, err := emit.Policies(rules, gates, facts.VPAValidateFacts())
+	if err != nil {
+		return nil, err
+	}
 	text := []byte("# Left to the webhook, because an API server does not know what these rules read:\n# " + strings.Join(left, "\n# ") + "\n")
 	for _, p := range policies {
 		for _, object := range []runtime.Object{p.Policy, p.Binding} {

@@ -161,7 +161,10 @@ func printChecks(out io.Writer, o *ruleOptions) error {
 		return err
 	}
 	checks := plan.Validations(facts.VPAValidate)
-	_, left := emit.Policies(checks, nil, facts.VPAValidateFacts())
+	_, left, err := emit.Policies(checks, nil, facts.VPAValidateFacts())
+	if err != nil {
+		return err
+	}
 	byWebhook := map[string]bool{}
 	for _, rule := range left {
 		byWebhook[rule] = true

@@ -275,7 +275,8 @@ func (d denying) denied(t *testing.T, gates map[string]bool, object, old map[str
 // The schema or a policy enforces each rule, or the webhook does.
 func TestEachRuleHasItsPlace(t *testing.T) {
 	rules := newBoth(t).plan.Validations(facts.VPAValidate)
-	policies, left := emit.Policies(rules, map[string]bool{"InPlace": true, "PerVPAConfig": false}, facts.VPAValidateFacts())
+	policies, left, err := emit.Policies(rules, map[string]bool{"InPlace": true, "PerVPAConfig": false}, facts.VPAValidateFacts())
+	require.NoError(t, err)
 	require.Len(t, policies, 2)
 	judged := map[string]bool{}
 	for _, p := range policies {
@@ -300,7 +301,8 @@ func TestThePolicyRefusesWhatTheWebhookRefuses(t *testing.T) {
 	for gate := range facts.Gates {
 		gates[gate] = false
 	}
-	policies, _ := emit.Policies(plan.Validations(facts.VPAValidate), gates, facts.VPAValidateFacts())
+	policies, _, err := emit.Policies(plan.Validations(facts.VPAValidate), gates, facts.VPAValidateFacts())
+	require.NoError(t, err)
 	require.Equal(t, emit.DenyPolicy, policies[0].Policy.Name)
 	policy := compiled(t, policies[0].Policy)
 	here := map[string]bool{}

@@ -1,12 +1,12 @@
 package emit
 
 import (
-	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -32,7 +32,7 @@ const (
 // Policies returns the rules that a schema cannot hold as admission policies: one denies, the other
 // warns. gates are all feature gates; beside names the facts beside the object. left names the
 // rules that need the webhook, because they calculate with quantities or read such facts.
-func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []string) (policies []Policy, left []string) {
+func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []string) (policies []Policy, left []string, err error) {
 	deny := newPolicy(DenyPolicy, admissionregistrationv1.Deny, gates)
 	warn := newPolicy(WarnPolicy, admissionregistrationv1.Warn, gates)
 	for _, v := range rules {
@@ -51,8 +51,12 @@ func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []str
 		}
 		for _, place := range v.Validation.Places() {
 			at := place.Value
+			expression, err := policyExpression(v, at)
+			if err != nil {
+				return nil, nil, fmt.Errorf("rule %s: %w", v.Rule, err)
+			}
 			to.Policy.Spec.Validations = append(to.Policy.Spec.Validations, admissionregistrationv1.Validation{
-				Expression: policyExpression(v, at),
+				Expression: expression,
 				Message:    named(at+v.Validation.FieldPath.Value+": "+v.Validation.Message.Value, v.Rule),
 				Reason:     ptr.To(metav1.StatusReasonInvalid),
 			})
@@ -63,7 +67,7 @@ func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []str
 			policies = append(policies, *p)
 		}
 	}
-	return policies, left
+	return policies, left, nil
 }
 
 // known reports whether an API server can evaluate the rule.
@@ -113,7 +117,7 @@ const oldObject = "optional.ofNonZeroValue(oldObject)"
 
 // policyExpression rewrites a validation for a policy, where object is the root and self is inside
 // it. Unchanged values pass, unless the rule itself reads the old object.
-func policyExpression(v engine.ValidationInfo, at string) string {
+func policyExpression(v engine.ValidationInfo, at string) (string, error) {
 	path := strings.FieldsFunc(strings.ReplaceAll(at, "[*]", ".[*]"), func(r rune) bool { return r == '.' })
 	stable := path
 	if i := slices.Index(path, "[*]"); i >= 0 {
@@ -125,9 +129,12 @@ func policyExpression(v engine.ValidationInfo, at string) string {
 		}
 		return root
 	}
-	expression := renamed(condition(v.Validation), map[string]string{
+	expression, err := renamed(condition(v.Validation), map[string]string{
 		"gates": "variables.gates", "oldObject": oldObject, "oldSelf": below(oldObject),
 	})
+	if err != nil {
+		return "", err
+	}
 	expression = "(" + everywhere(path, "object", expression) + ")"
 	if !slices.Contains(v.Reads, "oldSelf") && !slices.Contains(v.Reads, "oldObject") {
 		now := below("object")
@@ -136,7 +143,7 @@ func policyExpression(v engine.ValidationInfo, at string) string {
 		}
 		expression = below(oldObject) + " == " + now + " || " + expression
 	}
-	return expression
+	return expression, nil
 }
 
 // everywhere requires a condition on self at every place that a path selects.
@@ -155,10 +162,36 @@ func everywhere(path []string, from, condition string) string {
 	return fmt.Sprintf("!has(%s) || %s", field, everywhere(path[1:], field, condition))
 }
 
-// token is a text, a selected field or another word of an expression.
-var token = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\.\??\w+|\b\w+\b`)
-
 // renamed replaces variables and preserves all other text.
-func renamed(expression string, names map[string]string) string {
-	return token.ReplaceAllStringFunc(expression, func(word string) string { return cmp.Or(names[word], word) })
+func renamed(expression string, names map[string]string) (string, error) {
+	env, err := cel.NewEnv(cel.OptionalTypes())
+	if err != nil {
+		return "", err
+	}
+	ast, issues := env.Parse(expression)
+	if issues.Err() != nil {
+		return "", issues.Err()
+	}
+	type place struct {
+		offset int32
+		name   string
+	}
+	var found []place
+	native := ast.NativeRep()
+	visit := func(e celast.Expr) {
+		if e.Kind() != celast.IdentKind || names[e.AsIdent()] == "" {
+			return
+		}
+		if at, ok := native.SourceInfo().GetOffsetRange(e.ID()); ok && !slices.Contains(found, place{at.Start, e.AsIdent()}) {
+			found = append(found, place{at.Start, e.AsIdent()})
+		}
+	}
+	celast.PreOrderVisit(native.Expr(), celast.NewExprVisitor(visit))
+	slices.SortFunc(found, func(a, b place) int { return int(b.offset - a.offset) }) // from the end, so that offsets stay valid
+	text := []rune(expression)
+	for _, p := range found {
+		end := int(p.offset) + len([]rune(p.name))
+		text = slices.Concat(text[:p.offset], []rune(names[p.name]), text[end:])
+	}
+	return string(text), nil
 }

@@ -37,6 +37,9 @@ func TestHasNamesWhatIsAlike(t *testing.T) {
 		"oom-bump.ratios":         "did you mean oom-bump.ratio?",
 		"oom-bump.hysteresis":     "of oom-bump it has oom-bump.ratio, oom-bump.minBump",
 		"most.cpuu":               "did you mean most.cpu?",
+		"safetyMargin":            "did you mean estimate.marginFraction?",
+		"min-samples-needed":      "did you mean estimate.minSamples?",
+		"cpu":                     "did you mean most.cpu?",
 	} {
 		require.Equal(t, want, Has(unknown, many))
 	}
@@ -46,5 +49,6 @@ func TestHasNamesWhatIsAlike(t *testing.T) {
 	flags := make([]string, len(many))
 	flags[2] = "oom-bump-up-factor"
 	require.Equal(t, "did you mean oom-bump.ratio?", Has("oom-bump-up-factor", many, flags...))
+	require.Equal(t, "did you mean oom-bump.ratio?", Has("factor", many, flags...))
 	require.Equal(t, "it has ad, many", Has("add", []string{"ad", "many"}), "few are all listed")
 }

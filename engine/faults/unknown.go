@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/prometheus/prometheus/util/strutil"
 )
@@ -16,8 +17,8 @@ const (
 )
 
 // Has ends a message about an unknown name with the known ones. If they are many, it names those alike, or
-// else those with the same part before the first dot. also are other names of the known ones, such as
-// flags, in the same order; empty = there is none.
+// else those with the same part before the first dot, or else those with most words in common. also are
+// other names of the known ones, such as flags, in the same order; empty = there is none.
 func Has(unknown string, known []string, also ...string) string {
 	if len(known) <= fewNames {
 		return "it has " + strings.Join(known, ", ")
@@ -31,6 +32,9 @@ func Has(unknown string, known []string, also ...string) string {
 	}
 	if owner, of := siblings(unknown, known); len(of) > 0 {
 		return "of " + owner + " it has " + strings.Join(of, ", ")
+	}
+	if near := didYouMean(akin(unknown, known, other)); near != "" {
+		return near
 	}
 	return "it has " + strings.Join(known, ", ")
 }
@@ -81,6 +85,50 @@ func oneLetter(a, b string) bool {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
 	return max(len(a), len(b)) == 1
+}
+
+// akin returns the names that have most words in common with an unknown one.
+func akin(unknown string, known []string, other map[string]string) []string {
+	if len(unknown) > longName {
+		return nil
+	}
+	asked, most := words(unknown), 0
+	var near []string
+	for _, name := range known {
+		has, shared := words(name+"."+other[name]), 0
+		for word := range asked {
+			if has[word] {
+				shared++
+			}
+		}
+		if shared > most {
+			near, most = nil, shared
+		}
+		if shared == most && most > 0 {
+			near = append(near, name)
+		}
+	}
+	return near[:min(len(near), mostAlike)]
+}
+
+// words are those of a name in any spelling, in lower case.
+func words(name string) map[string]bool {
+	var spaced strings.Builder
+	wasLower := false
+	for _, r := range name {
+		if unicode.IsUpper(r) && wasLower || !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			spaced.WriteByte(' ')
+		}
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			spaced.WriteRune(unicode.ToLower(r))
+		}
+		wasLower = unicode.IsLower(r)
+	}
+	out := map[string]bool{}
+	for _, word := range strings.Fields(spaced.String()) {
+		out[word] = true
+	}
+	return out
 }
 
 func siblings(unknown string, known []string) (owner string, of []string) {
