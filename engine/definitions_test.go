@@ -222,8 +222,8 @@ func TestDefinitionFaultsAreReportedInPlace(t *testing.T) {
 		"the name of a fact":                      {change("name: isGold", "name: customer"), `the name "customer" of the definition is taken by a fact of order.adjust`},
 		"the name of an axis":                     {change("name: isGold", "name: measure"), `the name "measure" of the definition is taken by an axis`},
 		"a fact that it reads":                    {change("tier in", "tier + customer.tier in"), "base.yaml:10:54: Pipeline p@1.0.0, definition isGold: isGold(tier) reads only its arguments, params and gates, so not customer; add an argument for it"},
-		"a definition below":                      {change("goods[?which].orValue(0)", "isGold(which) ? 1 : goods[?which].orValue(0)"), "base.yaml:8:63: Pipeline p@1.0.0, definition amountOf: amountOf calls isGold, which is not declared above it"},
-		"itself":                                  {change("tier in", "isGold(tier) || tier in"), "base.yaml:10:53: Pipeline p@1.0.0, definition isGold: isGold calls isGold, which is not declared above it"},
+		"a definition below":                      {change("goods[?which].orValue(0)", "isGold(which) ? 1 : goods[?which].orValue(0)"), "base.yaml:8:63: Pipeline p@1.0.0, definition amountOf: isGold is declared below; put it above amountOf"},
+		"itself":                                  {change("tier in", "isGold(tier) || tier in"), "base.yaml:10:53: Pipeline p@1.0.0, definition isGold: isGold calls itself; its expression stands in place of each call, so it cannot"},
 		"too few arguments":                       {change("isAbove(now, measure, params.most[measure])", "isAbove(now, measure)"), "base.yaml:26:21: RuleSet cap@1.0.0, stage cap, variable above: definition isAbove(goods, which, most) takes 3 arguments, not 2"},
 		"an unknown name":                         {change("above: isAbove(", "above: isAbov("), "base.yaml:26:20: RuleSet cap@1.0.0, stage cap, variable above: undeclared reference to 'isAbov': neither a function nor a definition of Pipeline p@1.0.0; did you mean isAbove?"},
 		"an unknown name in a schema":             {change("expression: isGold(self[measure])", "expression: isGould(self[measure])"), "base.yaml:57:24: RuleSet valid@1.0.0, validation tier, expression: undeclared reference to 'isGould': neither a function nor a definition of Pipeline p@1.0.0; did you mean isGold?"},
@@ -248,7 +248,10 @@ func TestFunctionsOfPointsThatAreNotCompiledAreNotUnknown(t *testing.T) {
 	for _, points := range [][]string{nil, {"order.adjust"}} {
 		_, err := compile.NewRulebook(rules("tier in ['gold'] || 'x'.matches(tier)"), shop(), compile.Options{Pipeline: "p", Points: points})
 		require.ErrorContains(t, err, "undeclared reference to 'matches': there are no regular expressions")
+		require.NotContains(t, err.Error(), "no function or definition")
 	}
+	_, err := compile.NewRulebook(rules("tier in ['gold'] || sets.contains(tier, tier)"), shop(), compile.Options{Pipeline: "p", Points: []string{"order.validate"}})
+	require.ErrorContains(t, err, "isGold(tier) reads only its arguments, params and gates, so not sets")
 }
 
 func TestAFaultyDefinitionIsReportedOnce(t *testing.T) {

@@ -2,7 +2,6 @@ package compile
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/inline"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
 )
 
@@ -18,34 +18,53 @@ func (c *compiler) definitionsOf(p *document.Pipeline) *inline.Definitions {
 	if known := c.definitions[p]; known != nil {
 		return known
 	}
-	c.definitions[p] = inline.New(p, c.names(), c.ps)
+	names := inline.Names{}
+	if len(p.Definitions) > 0 {
+		names = c.names(p)
+	}
+	c.definitions[p] = inline.New(p, names, c.ps)
 	return c.definitions[p]
 }
 
-// names are those that mean something at some point.
-func (c *compiler) names() inline.Names {
-	out := inline.Names{Plurals: map[string]bool{}, Taken: map[string]string{}}
-	for _, point := range slices.Backward(c.reg.Points()) { // of several, the first is named
-		for _, v := range point.Vars {
-			out.Taken[v.Name] = "a fact of " + point.Name
-		}
-		for _, scope := range point.Scopes {
-			for _, v := range scope.Vars {
-				out.Taken[v.Name] = "a fact of " + point.Name
-			}
-		}
+// names are those that mean something at some point. What only points mean that are not compiled is
+// left out, as are faults of their expressions.
+func (c *compiler) names(p *document.Pipeline) inline.Names {
+	out := inline.Names{Functions: map[string]bool{}, Constants: map[string]bool{}, Axes: map[string]bool{}, Taken: map[string]string{}}
+	for _, t := range []string{"bool", "bytes", "double", "int", "list", "map", "string", "type", "uint", "params", "gates"} {
+		out.Constants[t] = true
+	}
+	for _, axis := range c.reg.Axes() {
+		out.Axes[axis.Name], out.Axes[axis.Plural], out.Constants[axis.Plural] = true, true, true
 	}
 	for unit := range c.reg.Units() {
 		out.Taken[unit] = "a unit"
 	}
-	functions := map[string]bool{}
-	noteFunctions(functions, c.base)
-	for name := range functions {
-		out.Taken[name] = "a function"
+	note := func(vars []registry.Var, point string) {
+		for _, v := range vars {
+			if out.Taken[v.Name] == "" {
+				out.Taken[v.Name] = "a fact of " + point
+			}
+		}
 	}
-	for _, axis := range c.reg.Axes() {
-		out.Plurals[axis.Plural] = true
-		out.Taken[axis.Name], out.Taken[axis.Plural] = inline.Axis, inline.Axis
+	noteFunctions(out.Functions, c.base)
+	for _, point := range c.reg.Points() {
+		note(point.Vars, point.Name)
+		for _, scope := range point.Scopes {
+			note(scope.Vars, point.Name)
+		}
+		if point.Kind != registry.ValidationPoint {
+			continue
+		}
+		if !c.compiles(point.Name) { // its environment takes megabytes
+			out.Partly = true
+			continue
+		}
+		env, err := point.Objects.Env("", false)
+		if err != nil {
+			c.ps.At(p.Name, p.Subject(), err.Error())
+			continue
+		}
+		noteFunctions(out.Functions, env)
 	}
 	return out
 }

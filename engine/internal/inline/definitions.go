@@ -4,9 +4,9 @@
 package inline
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,12 +23,12 @@ import (
 
 // Names are those that have a meaning in rules.
 type Names struct {
-	Plurals map[string]bool   // of axes, which all expressions may read
-	Taken   map[string]string // what other names mean, e.g. a fact
+	Functions map[string]bool   // that some expression may call, also methods and macros
+	Partly    bool              // Functions lacks those of points that are not compiled
+	Constants map[string]bool   // that all expressions may read
+	Axes      map[string]bool   // also plurals
+	Taken     map[string]string // what other names mean, e.g. a fact
 }
-
-// Axis is what the names of axes and their plurals mean.
-const Axis = "an axis"
 
 // Definitions are those of a pipeline. They are immutable.
 type Definitions struct {
@@ -64,12 +64,17 @@ func (d *Definitions) name(f *definition, names Names, ps *source.Collector) {
 	taken := func(what string, at source.Scalar, by string) {
 		ps.At(at, f.subject, fmt.Sprintf("the name %q of %s is taken by %s; choose another", at.Value, what, by))
 	}
-	if by := names.Taken[f.Name.Value]; by != "" {
-		taken("the definition", f.Name, by)
+	switch name := f.Name.Value; {
+	case names.Functions[name]:
+		taken("the definition", f.Name, "a function")
+	case names.Axes[name]:
+		taken("the definition", f.Name, "an axis")
+	case names.Taken[name] != "":
+		taken("the definition", f.Name, names.Taken[name])
 	}
 	for _, arg := range f.Args {
-		if names.Taken[arg.Value] == Axis {
-			taken("an argument", arg, Axis)
+		if names.Axes[arg.Value] {
+			taken("an argument", arg, "an axis")
 		}
 	}
 }
@@ -97,7 +102,7 @@ func (d *Definitions) prepare(f *definition, p *document.Pipeline, names Names, 
 		loc := ast.SourceInfo().GetStartLocation(e.ID())
 		ps.Inside(expanded, loc.Line(), loc.Column(), f.subject, fmt.Sprintf(format, args...))
 	}
-	d.calls(f, ast, p, problem)
+	d.calls(f, ast, p, names, problem)
 	read := f.reads(ast, names, problem)
 	for _, arg := range f.Args {
 		if len(ps.List) == before && !read[arg.Value] {
@@ -109,9 +114,8 @@ func (d *Definitions) prepare(f *definition, p *document.Pipeline, names Names, 
 // problemAt reports a fault of a definition at a node.
 type problemAt = func(e celast.Expr, format string, args ...any)
 
-// calls notes the variables of comprehensions, and reports calls of definitions that are not above. CEL reports other unknown
-// functions where the definition is called.
-func (d *Definitions) calls(f *definition, ast *celast.AST, p *document.Pipeline, problem problemAt) {
+// calls notes the variables of comprehensions, and reports unknown functions.
+func (d *Definitions) calls(f *definition, ast *celast.AST, p *document.Pipeline, names Names, problem problemAt) {
 	f.loops = map[string]bool{}
 	args := source.Values(f.Args)
 	celast.PreOrderVisit(ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
@@ -124,12 +128,12 @@ func (d *Definitions) calls(f *definition, ast *celast.AST, p *document.Pipeline
 				}
 			}
 		case celast.CallKind:
-			name := e.AsCall().FunctionName()
-			switch declared := slices.ContainsFunc(p.Definitions, func(other document.Definition) bool { return other.Name.Value == name }); {
+			switch name := e.AsCall().FunctionName(); {
+			case !identifier.MatchString(name) || names.Functions[name] || calledInNamespace(e, names):
 			case d.Faulty(name):
 				f.faulty = true
-			case declared && d.byName[name] == nil:
-				problem(e, "%s calls %s, which is not declared above it; definitions cannot call themselves or each other in a circle", f.Name.Value, name)
+			case !names.Partly:
+				problem(e, "%s", d.unknown(f, p, name, names))
 			}
 		}
 	}))
@@ -138,31 +142,46 @@ func (d *Definitions) calls(f *definition, ast *celast.AST, p *document.Pipeline
 // reads returns the arguments that are read, and reports other names.
 func (f *definition) reads(ast *celast.AST, names Names, problem problemAt) map[string]bool {
 	args, read := source.Values(f.Args), map[string]bool{}
-	for _, ident := range freeNames(ast.Expr()) {
+	for _, ident := range freeNames(ast.Expr(), names) {
 		switch name := ident.AsIdent(); {
 		case slices.Contains(args, name):
 			read[name] = true
-		case !names.Plurals[name] && !slices.Contains(constants, name):
+		case !names.Constants[name] && !names.Partly: // it may be the namespace of a function
 			problem(ident, "%s reads only its arguments, params and gates, so not %s; add an argument for it", f.Signature(), name)
 		}
 	}
 	return read
 }
 
-// constants are the names that all expressions may read.
-var constants = []string{"bool", "bytes", "double", "int", "list", "map", "string", "type", "uint", "params", "gates"}
-
-// namespaces are those of functions, such as sets.contains, in validations.
-var namespaces = []string{"format", "ip", "optional", "sets"}
+// unknown explains a function that a definition calls.
+func (d *Definitions) unknown(f *definition, p *document.Pipeline, name string, names Names) string {
+	switch {
+	case name == f.Name.Value:
+		return f.Name.Value + " calls itself; its expression stands in place of each call, so it cannot"
+	case slices.ContainsFunc(p.Definitions, func(other document.Definition) bool { return other.Name.Value == name }):
+		return fmt.Sprintf("%s is declared below; put it above %s", name, f.Name.Value)
+	}
+	return fmt.Sprintf("no function or definition %s%s", name, d.hint(name, names.Functions))
+}
 
 // Hint suggests what an unknown function could mean.
 func (d *Definitions) Hint(name string, functions map[string]bool) string {
+	hint := d.hint(name, functions)
+	if hint == "" {
+		hint = "; a pipeline of your own defines in spec.definitions what its rule sets call"
+	}
+	return fmt.Sprintf("neither a function nor a definition of %s%s", d.subject, hint)
+}
+
+func (d *Definitions) hint(name string, functions map[string]bool) string {
 	known := slices.Sorted(maps.Keys(functions))
 	for other := range d.byName {
 		known = append(known, other)
 	}
-	hint := cmp.Or(faults.DidYouMean(name, known), "a pipeline of your own defines in spec.definitions what its rule sets call")
-	return fmt.Sprintf("neither a function nor a definition of %s; %s", d.subject, hint)
+	if alike := faults.DidYouMean(name, known); alike != "" {
+		return "; " + alike
+	}
+	return ""
 }
 
 // Signature is how a definition is called; empty without one of that name.
@@ -175,6 +194,8 @@ func (d *Definitions) Signature(name string) string {
 
 // Faulty reports whether a definition has faults, so that its calls stay.
 func (d *Definitions) Faulty(name string) bool { return d.byName[name] != nil && d.byName[name].faulty }
+
+var identifier = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
 
 // macros parses with the macros of all environments.
 var macros = sync.OnceValue(func() *cel.Env {
@@ -194,8 +215,17 @@ func loopVariables(loop celast.ComprehensionExpr) []string {
 	return names
 }
 
+// calledInNamespace reports calls such as sets.contains(…), whose target is no value.
+func calledInNamespace(e celast.Expr, names Names) bool {
+	if e.Kind() != celast.CallKind || !e.AsCall().IsMemberFunction() || e.AsCall().Target().Kind() != celast.IdentKind {
+		return false
+	}
+	call := e.AsCall()
+	return names.Functions[call.Target().AsIdent()+"."+call.FunctionName()]
+}
+
 // freeNames lists the names that an expression reads from outside.
-func freeNames(e celast.Expr) (out []celast.Expr) {
+func freeNames(e celast.Expr, names Names) (out []celast.Expr) {
 	bound := map[string]int{}
 	var visit func(celast.Expr)
 	visit = func(e celast.Expr) {
@@ -205,8 +235,8 @@ func freeNames(e celast.Expr) (out []celast.Expr) {
 				out = append(out, e)
 			}
 		case celast.CallKind:
-			if target := e.AsCall().Target(); e.AsCall().IsMemberFunction() && (target.Kind() != celast.IdentKind || !slices.Contains(namespaces, target.AsIdent())) {
-				visit(target)
+			if e.AsCall().IsMemberFunction() && !calledInNamespace(e, names) {
+				visit(e.AsCall().Target())
 			}
 			for _, arg := range e.AsCall().Args() {
 				visit(arg)

@@ -90,7 +90,7 @@ func (x *expansion) fits(f *definition, args []celast.Expr, e celast.Expr) bool 
 		return problem("definition %s takes %d argument%s, not %d", f.Signature(), len(f.Args), plural, len(args))
 	}
 	for _, arg := range args {
-		for _, ident := range freeNames(arg) {
+		for _, ident := range freeNames(arg, Names{}) {
 			if f.loops[ident.AsIdent()] {
 				return problem("definition %s has a variable %s of its own, and an argument reads another one; give yours another name", f.Signature(), ident.AsIdent())
 			}

@@ -35,8 +35,10 @@ func define(list ...string) *document.Pipeline {
 }
 
 var names = Names{
-	Plurals: map[string]bool{"resources": true},
-	Taken:   map[string]string{"now": "a fact of p", "resource": Axis, "resources": Axis, "min": "a function"},
+	Functions: map[string]bool{"min": true, "string": true, "orValue": true, "matches": true, "size": true, "sets.contains": true, "contains": true, "isMultipleOf": true},
+	Constants: map[string]bool{"resources": true},
+	Axes:      map[string]bool{"resource": true, "resources": true},
+	Taken:     map[string]string{"now": "a fact of p"},
 }
 
 func shopkeeper(t *testing.T) *Definitions {
@@ -134,8 +136,9 @@ func TestFaultsOfDefinitionsAreReportedInPlace(t *testing.T) {
 		`f.yaml:1:1: Pipeline p@1.0.0, definition resource: the name "resource" of the definition is taken by an axis; choose another`:                                 {"resource(a): a + 1"},
 		`f.yaml:1:1: Pipeline p@1.0.0, definition f: the name "resources" of an argument is taken by an axis; choose another`:                                          {"f(resources): resources + 1"},
 		"f.yaml:1:5: Pipeline p@1.0.0, definition f: f(a) reads only its arguments, params and gates, so not now; add an argument for it":                              {"f(a): a + now.cpu"},
-		"f.yaml:1:2: Pipeline p@1.0.0, definition f: f calls f, which is not declared above it":                                                                        {"f(a): f(a)"},
-		"f.yaml:1:2: Pipeline p@1.0.0, definition f: f calls g, which is not declared above it":                                                                        {"f(a): g(a)", "g(a): a + 1"},
+		"f.yaml:1:2: Pipeline p@1.0.0, definition f: f calls itself; its expression stands in place of each call, so it cannot":                                        {"f(a): f(a)"},
+		"f.yaml:1:2: Pipeline p@1.0.0, definition f: g is declared below; put it above f":                                                                              {"f(a): g(a)", "g(a): a + 1"},
+		"f.yaml:1:6: Pipeline p@1.0.0, definition f: no function or definition strng; did you mean string?":                                                            {"f(a): strng(a)"},
 		"f.yaml:1:1: Pipeline p@1.0.0, definition f: argument b is never read; take it out":                                                                            {"f(a, b): a + 1"},
 		"f.yaml:1:8: Pipeline p@1.0.0, definition f: a is an argument of f(a); call the variable something else":                                                       {"f(a): [1].all(a, a > 0)"},
 		"f.yaml:1:5: Pipeline p@1.0.0, definition f: syntax error: mismatched input":                                                                                   {"f(a): a + )"},
