@@ -20,8 +20,8 @@ import (
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
-// numbersPolicies are the pipelines of rules/numbers.
-var numbersPolicies = sync.OnceValue(func() (out []Candidate) {
+// shippedPipelines are the pipelines that ship, each as a policy.
+var shippedPipelines = sync.OnceValue(func() (out []Candidate) {
 	for _, pipeline := range []string{"default", "follow", "careful"} {
 		book, err := policy.Load(policy.Options{Pipeline: pipeline, Cache: &compiledSets})
 		if err != nil {
@@ -114,10 +114,10 @@ func TestOddHistories(t *testing.T) {
 				tt.usage(w)
 				set, err := manifests.Read([]string{manifests.Stdin}, strings.NewReader(w.manifests[0]))
 				require.NoError(t, err)
-				cluster, err := simulate.Load(set, numbersPolicies()[0].Book, simulate.At(epoch))
+				cluster, err := simulate.Load(set, shippedPipelines()[0].Book, simulate.At(epoch))
 				require.NoError(t, err)
 				require.NoError(t, w.store.Seal())
-				report, notes, err := Run(context.Background(), cluster, w.store, numbersPolicies(), w.options)
+				report, notes, err := Run(context.Background(), cluster, w.store, shippedPipelines(), w.options)
 				if tt.fails != "" {
 					require.ErrorContains(t, err, tt.fails)
 					return
@@ -125,7 +125,7 @@ func TestOddHistories(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, broken)
 				require.NotContains(t, strings.Join(notes, "\n"), "its values are left as they were", "a rule failed")
-				for _, c := range numbersPolicies() {
+				for _, c := range shippedPipelines() {
 					require.NotZero(t, seen[c.Name], "%s recommends nothing", c.Name)
 					of := of(t, report, c.Name).Containers[0]
 					require.NotEmpty(t, of.Series.Causes, c.Name)

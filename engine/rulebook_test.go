@@ -145,7 +145,7 @@ func TestObjectsPinAPipeline(t *testing.T) {
 	require.Equal(t, int64(100), charge(t, b.For(document.Subject{}).Plan))
 	require.Equal(t, int64(120), charge(t, b.For(document.Subject{Pipeline: "p@2.0.0"}).Plan), "the overlay is not meant for it")
 	unknown := b.For(document.Subject{Pipeline: "p@3.0.0"})
-	require.EqualError(t, unknown.Err, `pipeline "p@3.0.0" is not loaded; write it as name@version, there is p@1.0.0, p@2.0.0`)
+	require.EqualError(t, unknown.Err, `pipeline "p@3.0.0" is not loaded; write it as name@version, there is p@1.0.0, p@2.0.0; --pipelines and --rules-dir load others`)
 	require.Same(t, b.Default(), unknown.Plan)
 	require.Equal(t, []string{"p@1.0.0", "p@2.0.0"}, []string{b.Plans()[0].Pipeline(), b.Plans()[1].Pipeline()})
 	require.Same(t, b.For(document.Subject{}).Plan, b.For(document.Subject{Namespace: "x"}).Plan, "compiled once")

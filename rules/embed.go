@@ -9,13 +9,10 @@ import "embed"
 //go:embed *.yaml
 var FS embed.FS
 
-// Numbers holds the pipelines follow and careful, with their rule sets and tables (docs/numbers.md). They are loaded where they are asked for.
+// Pipelines holds the pipelines follow and careful, with their rule sets and tables (docs/numbers.md). They are loaded where they are asked for.
 //
-//go:embed numbers/*.yaml
-var Numbers embed.FS
-
-// NumbersDir is their folder in Numbers.
-const NumbersDir = "numbers"
+//go:embed pipelines/*.yaml
+var Pipelines embed.FS
 
 // DefaultPipeline is the pipeline that runs unless an operator names another.
 const DefaultPipeline = "default"

@@ -105,9 +105,9 @@ func TestRecipesThatChangeNumbersInABacktest(t *testing.T) {
 }
 
 func TestThePipelinesOfTheNumbersPass(t *testing.T) {
-	out, err := celvpa(t, "rules", "lint", "../../rules/numbers")
+	out, err := celvpa(t, "rules", "lint", "../../rules/pipelines")
 	require.NoError(t, err, out)
-	out, err = celvpa(t, "test", "--rules-dir", "../../rules/numbers", "--run", "^(recent-peak|calm)", "--coverage")
+	out, err = celvpa(t, "test", "--rules-dir", "../../rules/pipelines", "--run", "^(recent-peak|calm)", "--coverage")
 	require.Error(t, err, "the rows are about recent-peak and calm, and reach only a part of other rule sets")
 	require.Contains(t, out, "3 tables, 16 rows, 0 failed")
 	require.Regexp(t, `100%  recent-peak@1\.0\.0 `, out)

@@ -85,15 +85,15 @@ var shipped = document.Layer{FS: rules.FS, Dir: rules.Dir}
 // change them.
 var Shipped = sync.OnceValues(func() (*document.Library, error) { return loader.Load(shipped) })
 
-// shippedNumbers are the shipped rules with the pipelines in rules.Numbers.
-var shippedNumbers = sync.OnceValues(func() (*document.Library, error) {
+// shippedPipelines are the shipped rules with all shipped pipelines.
+var shippedPipelines = sync.OnceValues(func() (*document.Library, error) {
 	base, err := Shipped()
 	if err != nil {
 		return nil, err
 	}
 	over := loader
 	over.Base = base
-	return over.Load(document.Layer{FS: rules.Numbers, Dir: rules.Dir})
+	return over.Load(document.Layer{FS: rules.Pipelines, Dir: rules.Dir})
 })
 
 // shippedFor are the shipped rules, with further pipelines if one of them is asked for: an overlay is compiled for each pipeline, which
@@ -103,7 +103,7 @@ func shippedFor(o Options) (*document.Library, error) {
 	if err != nil || len(o.Pipelines) == 0 && o.Pipeline == "" {
 		return library, err
 	}
-	all, err := shippedNumbers()
+	all, err := shippedPipelines()
 	if err != nil {
 		return nil, err
 	}

@@ -53,5 +53,5 @@ func TestAVPAGetsThePipelineItPinsAndTheOverlaysThatMatchIt(t *testing.T) {
 	v.Annotations = map[string]string{AnnotationPipeline: "default@1.0.0"}
 	require.Same(t, book.Default(), For(book, v).Plan)
 	v.Annotations[AnnotationPipeline] = "default@0.9.0"
-	require.EqualError(t, For(book, v).Err, `pipeline "default@0.9.0" is not loaded; write it as name@version, there is default@1.0.0`)
+	require.EqualError(t, For(book, v).Err, `pipeline "default@0.9.0" is not loaded; write it as name@version, there is default@1.0.0; --pipelines and --rules-dir load others`)
 }

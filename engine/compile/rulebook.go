@@ -208,7 +208,7 @@ func (b *Rulebook) For(s document.Subject) Selection {
 	pipe := b.library.Pipelines[b.standard.Pipeline()]
 	if s.Pipeline != "" {
 		if pipe = b.library.Pipelines[s.Pipeline]; pipe == nil {
-			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; write it as name@version, there is %s", s.Pipeline, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", "))}
+			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; write it as name@version, there is %s; --pipelines and --rules-dir load others", s.Pipeline, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", "))}
 		}
 	}
 	var enforced, shadows, unknown []*document.Overlay
