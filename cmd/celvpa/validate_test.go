@@ -46,7 +46,7 @@ default/old-mode: allowed (mistakes.yaml:21)
 		"an update of another object":        {args: "-f in-place.yaml --old shop.yaml", no: true, out: "web/shop: refused (in-place.yaml:1)\n" + gateOff},
 		"an object that was not there":       {args: "-f in-place.yaml --old mistakes.yaml", no: true, out: "web/shop: refused (in-place.yaml:1)\n" + gateOff},
 		"the old objects on standard input":  {args: "-f shop.yaml --old -", stdin: plain, out: "web/shop: allowed (shop.yaml:7)\n"},
-		"rules that are not loaded":          {args: "-f pinned.yaml", no: true, out: "web/shop: refused (pinned.yaml:1)\n  metadata.annotations[rules.celvpa.dev/pipeline]: pipeline \"default@9.0.0\" is not loaded; write it as name@version, there is default@1.0.0 (rule pipeline)\n"},
+		"rules that are not loaded":          {args: "-f pinned.yaml", no: true, out: "web/shop: refused (pinned.yaml:1)\n  metadata.annotations[rules.celvpa.dev/pipeline]: pipeline \"default@9.0.0\" is not loaded; write it as name@version, there is default@1.0.0; --pipelines and --rules-dir load others (rule pipeline)\n"},
 		"rules that were not loaded before":  {args: "-f pinned.yaml --old pinned.yaml", out: "web/shop: allowed (pinned.yaml:1)\n"},
 		"overlays, enforced and warned with": {args: "-f overlays", no: true, out: "web/shop: allowed (overlays/vpas.yaml:1)\n  warning: spec.updatePolicy.minReplicas: RuleOverlay two-soon (Warn) would refuse this: one pod is not enough here (rule vpa-object/two-replicas)\npayments/shop: refused (overlays/vpas.yaml:8)\n  spec.updatePolicy.minReplicas: one pod is not enough here (rule vpa-object/two-replicas)\nelsewhere/shop: allowed (overlays/vpas.yaml:15)\n"},
 
