@@ -14,7 +14,7 @@ import (
 )
 
 // Limit is how long a test waits before it calls what it waits for a hang.
-const Limit = 5 * time.Minute
+const Limit = 10 * time.Minute
 
 // pause is the time between two looks.
 const pause = time.Millisecond

@@ -34,13 +34,20 @@ var code = []byte{
 	0, 0, 0, 0, 0, 0, 0, 0, // the offset
 }
 
-// attempts to stop a process at a moment when none of its threads reads the clock.
+// attempts to find the vDSO of a process that has just started, and to stop it while none of its threads reads the clock.
 const attempts = 100
 
 // Of takes over the clock of a process that this one may trace, such as a child. The process must be
 // running, and is stopped for a moment.
 func Of(pid int) (*Clock, error) {
-	from, to, err := mapped(pid)
+	var from, to int64
+	var err error
+	for range attempts { // os/exec returns while Linux still sets the process up
+		if from, to, err = mapped(pid); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	if err != nil {
 		return nil, err
 	}
