@@ -316,7 +316,7 @@ func TestOverlayFaultsAreReportedInPlace(t *testing.T) {
 		{"unexpected values", "  match: {orderSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}\n  change: [{disable: markup}]\n", "operator Exists takes no values"},
 		{"missing values", "  match: {orderSelector: {matchExpressions: [{key: a, operator: In}]}}\n  change: [{disable: markup}]\n", "operator In needs values"},
 		{"a digest where nothing is replaced", "  change: [{add: double@1.0.0, digest: abc}]\n", "digest belongs to disable, replace, before and after"},
-		{"an empty match", "  match: {}\n  change: [{disable: markup}]\n", "match is empty; give it namespaces, exceptNamespaces, namespaceSelector, kinds or orderSelector, or leave it out to mean every object"},
+		{"an empty match", "  match: {}\n  change: [{disable: markup}]\n", "match is empty; give it namespaces, exceptNamespaces, namespaceSelector, kinds, workloadSelector or orderSelector, or leave it out to mean every object"},
 		{"no namespaces", "  match: {namespaces: []}\n  change: [{disable: markup}]\n", "the list of namespaces is empty"},
 		{"a pattern for namespaces", "  match: {namespaces: ['pay*']}\n  change: [{disable: markup}]\n", `"pay*" is not a name of a namespace; patterns are not supported`},
 		{"a pattern for other namespaces", "  match: {exceptNamespaces: ['pay*']}\n  change: [{disable: markup}]\n", `"pay*" is not a name of a namespace; patterns are not supported`},

@@ -30,7 +30,7 @@ func RulesIn(ctx context.Context, c client.Client, book *compile.Rulebook) (out 
 		notes = append(notes, fmt.Sprintf("what the RuleOverlays of the cluster change: %v", err))
 	}
 	overlays, _ := set.RuleOverlays()
-	out, _ = policy.WithOverlays(book.WithNamespaces(set.NamespaceLabels), overlays)
+	out, _ = policy.WithOverlays(book.WithLabels(policy.LabelsOf(func() facts.Objects { return set })), overlays)
 	return out, notes
 }
 

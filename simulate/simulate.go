@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -47,9 +48,10 @@ func (c *Cluster) progress(what string, done, of int) {
 // error lists unusable ones, which it skips.
 func Load(set *manifests.Set, rules *compile.Rulebook, at clock.PassiveClock) (*Cluster, error) {
 	overlays, unread := set.RuleOverlays()
-	rules = rules.WithNamespaces(set.NamespaceLabels)
-	book, unusable := policy.WithOverlays(rules, overlays)
-	c := &Cluster{set: set, installed: rules, book: book, clock: at}
+	c := &Cluster{set: set, clock: at}
+	c.installed = c.Here(rules)
+	book, unusable := policy.WithOverlays(c.installed, overlays)
+	c.book = book
 	if left := set.LeftOut(); left != "" {
 		c.note("%s", left)
 	}
@@ -59,8 +61,8 @@ func Load(set *manifests.Set, rules *compile.Rulebook, at clock.PassiveClock) (*
 // Notes are remarks on the results so far, in order: guesses, omissions, and what has no effect.
 func (c *Cluster) Notes() []string {
 	_, wayOut := c.lacking()
-	for _, namespace := range c.set.UnknownNamespaces() {
-		c.note("the labels of namespace %s are not known, so overlays with a namespaceSelector do not apply to it%s", namespace, wayOut)
+	for _, unknown := range c.set.Unknown() {
+		c.note("%s%s", unknown, wayOut)
 	}
 	return c.notes
 }
@@ -96,9 +98,9 @@ func firsts[T any](list []T, key func(*T) string) []T {
 	})
 }
 
-// Here returns rules with the labels of the cluster's namespaces.
+// Here returns rules with the labels of the cluster's namespaces and workloads.
 func (c *Cluster) Here(rules *compile.Rulebook) *compile.Rulebook {
-	return rules.WithNamespaces(c.set.NamespaceLabels)
+	return rules.WithLabels(policy.LabelsOf(func() facts.Objects { return c.set }))
 }
 
 // Rules are those in force, with the RuleOverlays of the manifests.

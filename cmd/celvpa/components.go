@@ -131,7 +131,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 		return err
 	}
 	var objects *ondemand.Objects
-	policyOptions.Namespaces = func(name string) (map[string]string, bool) { return objects.NamespaceLabels(name) } // once all is prepared
+	policyOptions.Labels = policy.LabelsOf(func() facts.Objects { return objects }) // once all is prepared
 	source, err := policy.NewSource(policyOptions, o.rulesReload, clock.RealClock{}, ctrl.Log.WithName("rules"))
 	if err != nil {
 		return fmt.Errorf("the rules cannot be used:\n%w", err)

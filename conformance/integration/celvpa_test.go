@@ -76,6 +76,7 @@ func TestEssentials(t *testing.T) {
 			"leave Off, Initial and lonely pods alone":   offInitialAndLonelyPodsAreLeftAlone,
 			"audit an overlay, then enforce it":          anOverlayIsAuditedThenEnforced,
 			"an overlay is for namespaces by label":      anOverlayIsForNamespacesByLabel,
+			"an overlay is for workloads by label":       anOverlayIsForWorkloadsByLabel,
 			"rules read workloads, namespaces and nodes": rulesReadWorkloadsNamespacesAndNodes,
 			"refuse invalid VPAs":                        invalidVPAsAreRefused,
 			"report a target that does not exist":        aTargetThatDoesNotExistIsReported,

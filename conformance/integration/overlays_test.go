@@ -136,6 +136,15 @@ func anOverlayIsForNamespacesByLabel(t *testing.T) {
 	}})
 }
 
+// anOverlayIsForWorkloadsByLabel, and labels that change count.
+func anOverlayIsForWorkloadsByLabel(t *testing.T) {
+	ns := namespace(t, "it-workloads")
+	followsLabels(t, ns, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "by-workload-label"}, Spec: rulesv1alpha1.RuleOverlaySpec{
+		Match:  &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}, WorkloadSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"size": "small"}}},
+		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"containerMaxAllowed.cpu": {Raw: []byte(`"300m"`)}}}},
+	}})
+}
+
 // rulesReadWorkloadsNamespacesAndNodes, and labels that change count.
 func rulesReadWorkloadsNamespacesAndNodes(t *testing.T) {
 	ns := namespace(t, "it-surroundings")

@@ -154,7 +154,7 @@ func (o *Objects) Workload(of target.Key) *metav1.ObjectMeta {
 	if !wellKnown {
 		return nil
 	}
-	object := o.metadata(gvk, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, "rules do not know its labels and annotations")
+	object := o.metadata(gvk, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, "overlays with a workloadSelector do not apply, and rules do not know its labels and annotations")
 	if object == nil {
 		return nil
 	}

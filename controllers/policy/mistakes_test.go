@@ -15,7 +15,7 @@ import (
 
 // TestFirstMistakesNameTheWayOut: what people write in their first rules, and what they should have written.
 func TestFirstMistakesNameTheWayOut(t *testing.T) {
-	const overlays = "overlays match objects by match.namespaces and match.vpaSelector"
+	const overlays = "overlays match objects by match.namespaces, match.workloadSelector and match.vpaSelector"
 	mistakes := []struct{ rule, want string }{
 		{`set: {now.memory: now.memory * 1.5}`, "operator * does not take (int, double); write scale(now.memory, 1.5)"},
 		{`set: {now.cpu: 1.5 * (now.cpu + cpu('1'))}`, "operator * does not take (double, int); write scale(now.cpu + cpu(\"1\"), 1.5)"},

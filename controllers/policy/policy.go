@@ -10,6 +10,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/crds"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	"github.com/celvpa/celvpa/crds/schema"
@@ -41,8 +42,8 @@ type Options struct {
 	// Cache keeps compiled rule sets, for callers that compile the same rules many times; nil =
 	// none.
 	Cache *compile.Cache
-	// Namespaces are asked for labels only for an overlay with a namespaceSelector; nil = none are known.
-	Namespaces compile.NamespaceLabels
+	// Labels of namespaces and workloads, by which overlays select; see LabelsOf.
+	Labels compile.Labels
 }
 
 // Registry is what the engine knows about vertical pod autoscaling. It is made once: the points
@@ -133,10 +134,24 @@ func own(path string) (layer *document.Layer, atOnce bool, err error) {
 // For chooses the plans of a VPA: the pipeline that it pins, with the overlays that match it.
 func For(book *compile.Rulebook, v *vpav1.VerticalPodAutoscaler) compile.Selection {
 	of := document.Subject{Namespace: v.Namespace, Labels: v.Labels, Pipeline: v.Annotations[AnnotationPipeline]}
-	if v.Spec.TargetRef != nil {
-		of.Kind = v.Spec.TargetRef.Kind
+	if ref := v.Spec.TargetRef; ref != nil {
+		of.Kind, of.APIVersion, of.Name = ref.Kind, ref.APIVersion, ref.Name
 	}
 	return book.For(of)
+}
+
+// LabelsOf are the labels of objects. They are asked for objects when an overlay needs them.
+func LabelsOf(objects func() facts.Objects) compile.Labels {
+	return compile.Labels{
+		Namespace: func(name string) (map[string]string, bool) { return objects().NamespaceLabels(name) },
+		Workload: func(of document.Subject) (map[string]string, bool) {
+			workload := objects().Workload(target.Key{Namespace: of.Namespace, APIVersion: of.APIVersion, Kind: of.Kind, Name: of.Name})
+			if workload == nil {
+				return nil, false
+			}
+			return workload.Labels, true
+		},
+	}
 }
 
 // DescribeRules describes the rules that were chosen for a VPA.

@@ -63,7 +63,7 @@ func openOver(o Options, layer *document.Layer) (*Rules, error) {
 // its position.
 func (r *Rules) Compile() (*compile.Rulebook, error) {
 	o := r.Options
-	return compile.NewRulebook(r.Library, r.registry, compile.Options{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params, Points: o.Points, Cache: o.Cache, Namespaces: o.Namespaces})
+	return compile.NewRulebook(r.Library, r.registry, compile.Options{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params, Points: o.Points, Cache: o.Cache, Labels: o.Labels})
 }
 
 // Load reads and compiles the rules.

@@ -10,6 +10,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // TestChangedLabelsOfANamespaceCountInTheNextCycle, though the VPA is as it was.
@@ -24,7 +25,7 @@ spec:
   change: [{params: {podMinimum.cpu: 400}}]
 `), 0o600))
 	labels, known := map[string]string{"tier": "batch"}, true
-	w := newWorld(t, policy.Options{Path: file, Namespaces: func(string) (map[string]string, bool) { return labels, known }})
+	w := newWorld(t, policy.Options{Path: file, Labels: compile.Labels{Namespace: func(string) (map[string]string, bool) { return labels, known }}})
 	w.idlePod("p", "app")
 	rules := func() string { return w.condition(vpav1.RulesApplied).Message }
 	target := func() string { return w.v.Status.Recommendation.ContainerRecommendations[0].Target.Cpu().String() }

@@ -121,7 +121,7 @@ func (s *State) SetVPA(v *vpav1.VerticalPodAutoscaler, found target.Answer) *Wor
 	}
 	changed := w.VPA == nil || w.VPA.ResourceVersion != v.ResourceVersion
 	w.VPA, w.Found, w.panicked = v, found, ""
-	if changed || w.of != s.rules || s.rules.ReadsNamespaces() || (w.Chosen.Plan == nil && w.Chosen.Err == nil) {
+	if changed || w.of != s.rules || s.rules.ReadsLabels() || (w.Chosen.Plan == nil && w.Chosen.Err == nil) {
 		s.choose(w)
 	}
 	key := target.Of(v)
@@ -144,7 +144,7 @@ func (s *State) choose(w *Workload) {
 		w.policies = nil // else a workload without pods would keep the rules of before in memory
 	}
 	if !w.Chosen.Same(before) {
-		w.done = evaluation{} // the labels of its namespace changed, if nothing else did
+		w.done = evaluation{} // the labels of its namespace or workload changed, if nothing else did
 	}
 }
 

@@ -82,7 +82,7 @@ var (
 )
 
 // onlyOverlays is where people find what rules do not see.
-const onlyOverlays = "docs/points.md lists the namespaces, labels and annotations that rules see at each point; overlays match objects by match.namespaces and match.vpaSelector"
+const onlyOverlays = "docs/points.md lists the namespaces, labels and annotations that rules see at each point; overlays match objects by match.namespaces, match.workloadSelector and match.vpaSelector"
 
 // noClock is where people find the time.
 const noClock = "the time is a fact of some points, which functions read; docs/points.md has both"

@@ -29,12 +29,8 @@ type Options struct {
 	Params   map[string]string // overrides parameter defaults, by "ruleset.param", written as in YAML; overlays win
 	Points   []string          // to compile; none = all. See Rulebook for the others
 	Cache    *Cache            // of compiled rule sets; nil = none
-	// Namespaces are asked for labels only for an overlay with a namespaceSelector; nil = none are known.
-	Namespaces NamespaceLabels
+	Labels   Labels            // of other objects than those that overlays are for
 }
-
-// NamespaceLabels returns the labels of a namespace, and whether they are known.
-type NamespaceLabels func(namespace string) (labels map[string]string, known bool)
 
 // Compile compiles one pipeline with the named overlays, which apply regardless of mode and match.
 // The error lists all faults.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/internal/resolve"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
@@ -28,7 +29,7 @@ type Rulebook struct {
 	overlays  []*document.Overlay  // in the order they apply
 	standard  *engine.Plan         // the default pipeline without overlays
 	bases     map[string]*resolve.Resolved
-	labels    NamespaceLabels
+	labels    Labels
 
 	mu       sync.RWMutex
 	alone    int // rule sets that are compiled for each pipeline alone, and with each overlay
@@ -48,7 +49,7 @@ func NewRulebook(lib *document.Library, reg *registry.Registry, o Options) (*Rul
 	if err != nil {
 		return nil, err
 	}
-	b := &Rulebook{library: lib, compiler: c, plans: map[string]*engine.Plan{}, failed: map[string]error{}, bases: map[string]*resolve.Resolved{}, labels: o.Namespaces}
+	b := &Rulebook{library: lib, compiler: c, plans: map[string]*engine.Plan{}, failed: map[string]error{}, bases: map[string]*resolve.Resolved{}, labels: o.Labels}
 	ids := slices.Sorted(maps.Keys(lib.Pipelines))
 	// Faults of overlays are reported for the default pipeline first.
 	ids = slices.Insert(slices.DeleteFunc(ids, func(id string) bool { return id == standard.ID() }), 0, standard.ID())
@@ -211,32 +212,29 @@ func (b *Rulebook) For(s document.Subject) Selection {
 			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; write it as name@version, there is %s; --pipelines and --rules-dir load others", s.Pipeline, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", "))}
 		}
 	}
-	var enforced, shadows, unknown []*document.Overlay
-	var labels map[string]string // of the namespace
-	var asked, known bool
+	namespace := related{what: "namespace " + s.Namespace, selector: "namespaceSelector", ask: func() (map[string]string, bool) {
+		if b.labels.Namespace == nil {
+			return nil, false
+		}
+		return b.labels.Namespace(s.Namespace)
+	}}
+	workload := related{what: s.Kind + " " + s.Name, selector: "workloadSelector", ask: func() (map[string]string, bool) {
+		if b.labels.Workload == nil {
+			return nil, false
+		}
+		return b.labels.Workload(s)
+	}}
+	var enforced, shadows []*document.Overlay
 	for _, o := range b.overlays {
-		if !o.AppliesTo(pipe) || !o.Match.Matches(s) {
-			continue
-		}
-		selects := len(o.Match.NamespaceSelector) > 0
-		if selects && !asked {
-			asked = true
-			labels, known = b.namespaceLabels(s.Namespace)
-		}
 		switch {
-		case selects && !known:
-			unknown = append(unknown, o)
-		case selects && !o.Match.MatchesNamespace(labels):
+		case !o.AppliesTo(pipe), !o.Match.Matches(s), !namespace.hold(o, o.Match.NamespaceSelector), !workload.hold(o, o.Match.WorkloadSelector):
 		case o.ModeOf() == document.ModeEnforce:
 			enforced = append(enforced, o)
 		default:
 			shadows = append(shadows, o)
 		}
 	}
-	var out Selection
-	if len(unknown) > 0 {
-		out.Unknown = fmt.Errorf("the labels of namespace %s are not known, so overlays with a namespaceSelector do not apply: %s", s.Namespace, document.OverlayNames(unknown))
-	}
+	out := Selection{Unknown: faults.Join(namespace.err(), workload.err())}
 	if out.Plan, out.Err = b.plan(pipe, enforced); out.Err != nil {
 		out.Plan = b.standard
 		return out

@@ -41,25 +41,6 @@ func (b *Rulebook) Only(keep func(overlay string) bool) *Rulebook {
 	return next
 }
 
-// WithNamespaces returns the rulebook with other labels of namespaces.
-func (b *Rulebook) WithNamespaces(labels NamespaceLabels) *Rulebook {
-	out := b.Only(func(string) bool { return true })
-	out.labels = labels
-	return out
-}
-
-// ReadsNamespaces reports whether which overlays apply depends on the labels of namespaces.
-func (b *Rulebook) ReadsNamespaces() bool {
-	return slices.ContainsFunc(b.overlays, func(o *document.Overlay) bool { return len(o.Match.NamespaceSelector) > 0 })
-}
-
-func (b *Rulebook) namespaceLabels(namespace string) (map[string]string, bool) {
-	if b.labels == nil {
-		return nil, false
-	}
-	return b.labels(namespace)
-}
-
 // editedSet is a rule set as overlays have made it, in that order, of another.
 type editedSet struct {
 	by  []*document.Overlay

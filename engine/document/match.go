@@ -13,9 +13,11 @@ import (
 // Subject is the object that overlays are matched against.
 type Subject struct {
 	Namespace string
-	Kind      string // of what it is about, such as a workload
-	Labels    map[string]string
-	Pipeline  string // name@version that the object pins; empty = the default
+	// Kind, APIVersion and Name are those of the workload that it is about; empty = none.
+	Kind, APIVersion, Name string
+
+	Labels   map[string]string
+	Pipeline string // name@version that the object pins; empty = the default
 }
 
 // Match selects the objects of an overlay. An empty Match selects all of them.
@@ -23,9 +25,8 @@ type Match struct {
 	Namespaces []source.Scalar
 	Except     []source.Scalar // namespaces that are left out
 	Kinds      []source.Scalar
-	Selector   []Requirement // all must hold
-	// NamespaceSelector is about the labels of the object's namespace; all must hold.
-	NamespaceSelector []Requirement
+	// All requirements must hold: on the labels of the object, of its namespace, and of the workload that it is about.
+	Selector, NamespaceSelector, WorkloadSelector []Requirement
 }
 
 // Requirement is a condition on a label, as in a Kubernetes label selector.
@@ -44,24 +45,20 @@ const (
 
 // Everything reports whether all objects match.
 func (m *Match) Everything() bool {
-	return len(m.Namespaces) == 0 && len(m.Except) == 0 && len(m.Kinds) == 0 && len(m.Selector) == 0 && len(m.NamespaceSelector) == 0
+	return len(m.Namespaces) == 0 && len(m.Except) == 0 && len(m.Kinds) == 0 && len(m.Selector)+len(m.NamespaceSelector)+len(m.WorkloadSelector) == 0
 }
 
-// Matches reports whether an object matches, but for what NamespaceSelector says.
+// Matches reports whether an object matches, but for labels of other objects.
 func (m *Match) Matches(s Subject) bool {
 	switch {
 	case len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace), contains(m.Except, s.Namespace), len(m.Kinds) > 0 && !contains(m.Kinds, s.Kind):
 		return false
 	}
-	return hold(m.Selector, s.Labels)
+	return Hold(m.Selector, s.Labels)
 }
 
-// MatchesNamespace reports whether the labels of an object's namespace match.
-func (m *Match) MatchesNamespace(labels map[string]string) bool {
-	return hold(m.NamespaceSelector, labels)
-}
-
-func hold(selector []Requirement, labels map[string]string) bool {
+// Hold reports whether labels meet all requirements.
+func Hold(selector []Requirement, labels map[string]string) bool {
 	for i := range selector {
 		if !selector[i].holds(labels) {
 			return false
@@ -98,6 +95,9 @@ func (m *Match) String() string {
 	if len(m.NamespaceSelector) > 0 {
 		parts = append(parts, "namespaces with "+strings.Join(described(m.NamespaceSelector), " and "))
 	}
+	if len(m.WorkloadSelector) > 0 {
+		parts = append(parts, "workloads with "+strings.Join(described(m.WorkloadSelector), " and "))
+	}
 	parts = append(parts, described(m.Selector)...)
 	if len(parts) == 0 {
 		return "all"
@@ -132,7 +132,7 @@ func (m *Match) Overlaps(other *Match) bool {
 	if !m.sharesNamespace(other) || !other.sharesNamespace(m) || len(m.Kinds) > 0 && len(other.Kinds) > 0 && !share(m.Kinds, other.Kinds) {
 		return false
 	}
-	return !contradict(m.Selector, other.Selector) && !contradict(m.NamespaceSelector, other.NamespaceSelector)
+	return !contradict(m.Selector, other.Selector) && !contradict(m.NamespaceSelector, other.NamespaceSelector) && !contradict(m.WorkloadSelector, other.WorkloadSelector)
 }
 
 // contradict reports whether no labels meet both selectors.

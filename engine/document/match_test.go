@@ -74,11 +74,16 @@ func TestLabelsOfNamespaces(t *testing.T) {
 		{map[string]string{"tier": "batch"}, false},
 		{map[string]string{"frozen": ""}, false},
 	} {
-		require.Equal(t, tt.matches, notBatch.MatchesNamespace(tt.labels), tt.labels)
+		require.Equal(t, tt.matches, Hold(notBatch.NamespaceSelector, tt.labels), tt.labels)
 	}
 	batch, front := Match{NamespaceSelector: []Requirement{requirement("tier", "In", "batch")}}, Match{NamespaceSelector: []Requirement{requirement("tier", "In", "front")}}
 	require.False(t, notBatch.Overlaps(&batch))
 	require.True(t, notBatch.Overlaps(&front))
 	require.False(t, batch.Overlaps(&front))
 	require.True(t, batch.Overlaps(&Match{Selector: front.NamespaceSelector}), "labels of the object are others")
+	ofTeam := Match{WorkloadSelector: []Requirement{requirement("team", "In", "shop")}}
+	require.False(t, ofTeam.Everything())
+	require.Equal(t, "workloads with team in (shop)", ofTeam.String())
+	require.False(t, ofTeam.Overlaps(&Match{WorkloadSelector: []Requirement{requirement("team", "DoesNotExist", "")}}))
+	require.True(t, ofTeam.Overlaps(&Match{NamespaceSelector: []Requirement{requirement("team", "DoesNotExist", "")}}))
 }

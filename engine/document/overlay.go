@@ -146,10 +146,10 @@ func (d *Decoder) overlayFields(o *Overlay) fields {
 		"match": func(v *yaml.Node) {
 			seen := d.object(v, fields{
 				"namespaces": d.Scalars(&o.Match.Namespaces), "exceptNamespaces": d.Scalars(&o.Match.Except), "kinds": d.Scalars(&o.Match.Kinds),
-				d.selectorKey: d.selector(&o.Match.Selector), "namespaceSelector": d.selector(&o.Match.NamespaceSelector),
+				d.selectorKey: d.selector(&o.Match.Selector), "namespaceSelector": d.selector(&o.Match.NamespaceSelector), "workloadSelector": d.selector(&o.Match.WorkloadSelector),
 			})
 			if len(seen) == 0 && len(v.Content) == 0 { // reported already
-				d.Problem(v, "match is empty; give it namespaces, exceptNamespaces, namespaceSelector, kinds or "+d.selectorKey+", or leave it out to mean every object")
+				d.Problem(v, "match is empty; give it namespaces, exceptNamespaces, namespaceSelector, kinds, workloadSelector or "+d.selectorKey+", or leave it out to mean every object")
 			}
 			for _, key := range []string{"namespaces", "exceptNamespaces"} {
 				if n := seen[key]; n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -108,13 +109,17 @@ func (s *Set) Nodes() (facts.NodeTotals, bool) {
 	return *s.found.nodes, s.found.nodes.Count > 0
 }
 
-// UnknownNamespaces lists the namespaces that were asked for and are not known, by name.
-func (s *Set) UnknownNamespaces() (out []string) {
+// Unknown says what does not count for lack of objects that were asked for, in order.
+func (s *Set) Unknown() (out []string) {
 	s.found.mu.Lock()
 	defer s.found.mu.Unlock()
 	for of, object := range s.found.objects {
-		if of.kind == namespaceKind && object == nil {
-			out = append(out, of.name)
+		switch {
+		case object != nil || of.kind == nodeKind:
+		case of.kind == namespaceKind:
+			out = append(out, fmt.Sprintf("the labels of namespace %s are not known, so overlays with a namespaceSelector do not apply to it", of.name))
+		default:
+			out = append(out, fmt.Sprintf("the labels of %s %s/%s are not known, so overlays with a workloadSelector do not apply to it, and rules do not see them", of.kind.Kind, of.namespace, of.name))
 		}
 	}
 	slices.Sort(out)

@@ -70,8 +70,10 @@ type RuleOverlayMatch struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// Kinds of workloads, as in spec.targetRef.kind.
 	// +kubebuilder:validation:MinItems=1
-	Kinds       []string              `json:"kinds,omitempty"`
-	VPASelector *metav1.LabelSelector `json:"vpaSelector,omitempty"`
+	Kinds []string `json:"kinds,omitempty"`
+	// Labels of the workload in spec.targetRef. Where they are not known, as of custom kinds, the overlay does not apply.
+	WorkloadSelector *metav1.LabelSelector `json:"workloadSelector,omitempty"`
+	VPASelector      *metav1.LabelSelector `json:"vpaSelector,omitempty"`
 }
 
 // Change has one of params, disable, replace, before, after and add; replace, before and after come with one of ruleSet,

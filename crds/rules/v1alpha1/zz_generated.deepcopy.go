@@ -181,6 +181,11 @@ func (in *RuleOverlayMatch) DeepCopyInto(out *RuleOverlayMatch) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.WorkloadSelector != nil {
+		in, out := &in.WorkloadSelector, &out.WorkloadSelector
+		*out = new(v1.LabelSelector)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.VPASelector != nil {
 		in, out := &in.VPASelector, &out.VPASelector
 		*out = new(v1.LabelSelector)
