@@ -53,3 +53,30 @@ func TestFirstMistakesNameTheWayOut(t *testing.T) {
 		require.Equal(t, 1, strings.Count(err.Error(), fmt.Sprintf(", rule r%d, ", i)), "%s: one fault: %v", m.rule, err)
 	}
 }
+
+// TestFactsThatMayBeUnknownAreAskedForFirst, or lint says so.
+func TestFactsThatMayBeUnknownAreAskedForFirst(t *testing.T) {
+	const fails = "nodes.count fails where nothing is known of nodes, and the rule is skipped; write has(nodes.count) && …"
+	for when, want := range map[string]string{
+		"nodes.count > 3": fails,
+		"has(workload.labels.a) && nodes.count > 3":       fails,
+		"nodes.largest.cpu > cpu('3')":                    strings.ReplaceAll(fails, "nodes.count", "nodes.largest"),
+		"has(nodes.count) && nodes.count > 3":             "",
+		"has(nodes.largest.cpu) && nodes.count > 3":       "",
+		"nodes.?count.orValue(0) > 3":                     "",
+		"workload.labels[?'a'].orValue('') == 'x'":        "",
+		"has(now.cpu) && now.cpu > policy.maxAllowed.cpu": "",
+	} {
+		file := filepath.Join(t.TempDir(), "o.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(`{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: o}, spec: {change: [
+{before: container-caps, stage: {name: s, each: bound, when: "`+when+`", rules: [{name: r, when: has(now.cpu), set: {now.cpu: cpu('1')}}]}}]}}
+`), 0o600))
+		book, err := Load(Options{Path: file, Points: []string{facts.ContainerRecommend}})
+		require.NoError(t, err, when)
+		var got []string
+		for _, f := range book.Findings() {
+			got = append(got, f.Message)
+		}
+		require.Equal(t, want, strings.Join(got, "\n"), when)
+	}
+}

@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
@@ -12,13 +13,13 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// textKey is a key of a map of texts, such as the labels of a pod.
+// textKey is a key of a map of texts, such as the labels of a pod. Without a key it is a fact of which nothing may be known.
 type textKey struct{ of, key string }
 
 func (k textKey) String() string { return fmt.Sprintf("%s['%s']", k.of, k.key) }
 
 // textKeys are the keys that an expression reads, and those that it asks for: 'k' in m, has(m.k), m[?'k'].
-func textKeys(ast *celast.AST) (read map[textKey]celast.Expr, asked []textKey) {
+func (c *compiler) textKeys(ast *celast.AST) (read map[textKey]celast.Expr, asked []textKey) {
 	read = map[textKey]celast.Expr{}
 	celast.PreOrderVisit(ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		var of celast.Expr
@@ -39,10 +40,17 @@ func textKeys(ast *celast.AST) (read map[textKey]celast.Expr, asked []textKey) {
 				return
 			}
 		}
-		if of == nil || !ast.GetType(of.ID()).IsExactType(lang.Texts.CELType()) {
+		if of == nil {
 			return
 		}
 		path := pathOf(of)
+		if !isTexts(ast, of) {
+			fact, _, _ := strings.Cut(path, ".")
+			if !c.unsure(fact) || isTexts(ast, e) { // those that are not known are empty
+				return
+			}
+			path, key = fact, ""
+		}
 		if k := (textKey{path, key}); path != "" && isRead {
 			read[k] = e
 		} else if path != "" {
@@ -50,6 +58,15 @@ func textKeys(ast *celast.AST) (read map[textKey]celast.Expr, asked []textKey) {
 		}
 	}))
 	return read, asked
+}
+
+func isTexts(ast *celast.AST, e celast.Expr) bool {
+	return ast.GetType(e.ID()).IsExactType(lang.Texts.CELType())
+}
+
+// unsure reports whether there are times when nothing is known of a fact.
+func (c *compiler) unsure(fact string) bool {
+	return slices.ContainsFunc(c.at.Vars, func(v registry.Var) bool { return v.Name == fact && v.Unsure })
 }
 
 // pathOf is a.b.c as it is written; empty for anything else.
@@ -68,14 +85,18 @@ func pathOf(e celast.Expr) string {
 // missingKeys reports the keys that a condition reads and nothing asks for: neither the condition, nor a variable that it reads, nor
 // the condition of its stage.
 func (c *compiler) missingKeys(x *checkedExpression, reads []string, subject string) {
-	read, asked := textKeys(x.NativeRep())
+	read, asked := c.textKeys(x.NativeRep())
 	known := slices.Concat(asked, c.stageAsks, c.asksOf(reads))
 	then := "the rule is skipped"
 	if c.at.Kind == registry.DecisionPoint {
 		then = "the outcome is " + c.at.FailSafe
 	}
 	for k, e := range read {
-		if !slices.Contains(known, k) {
+		switch {
+		case slices.Contains(known, k):
+		case k.key == "":
+			x.problem(c.findings, e, subject, fmt.Sprintf("%s fails where nothing is known of %s, and %s; write has(%[1]s) && …", pathOf(e), k.of, then))
+		default:
 			x.problem(c.findings, e, subject, fmt.Sprintf("%s fails where there is no such key, and %s; write %s[?'%s'].orValue('') or '%[4]s' in %[3]s && …", k, then, k.of, k.key))
 		}
 	}
@@ -84,7 +105,7 @@ func (c *compiler) missingKeys(x *checkedExpression, reads []string, subject str
 // asks are the keys that an expression and the variables that it reads ask for.
 func (c *compiler) asks(p *closure.Program) (asked []textKey) {
 	if p != nil {
-		_, asked = textKeys(p.Ast)
+		_, asked = c.textKeys(p.Ast)
 		asked = append(asked, c.asksOf(p.Reads)...)
 	}
 	return asked

@@ -31,6 +31,8 @@ type Var struct {
 	Type     lang.Type
 	Writable bool
 	Doc      string
+	// Unsure: at times nothing is known of it, so conditions ask first.
+	Unsure bool
 
 	scope *Scope // whose items it shows; nil = set by the host
 }
