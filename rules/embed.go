@@ -14,6 +14,9 @@ var FS embed.FS
 //go:embed pipelines/*.yaml
 var Pipelines embed.FS
 
+// PipelineNames are those of Pipelines.
+var PipelineNames = []string{"follow", "careful"}
+
 // DefaultPipeline is the pipeline that runs unless an operator names another.
 const DefaultPipeline = "default"
 

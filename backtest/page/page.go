@@ -75,8 +75,8 @@ func bare(r *backtest.Report, closely int) *backtest.Report {
 	return &out
 }
 
-// closely is the policy that is looked at closely: the first that somebody proposes and that is not a value of a
-// sweep, else the shipped one, else the first of a sweep.
+// closely is the policy that is looked at closely: the first that somebody asked for and that is not a value of a
+// sweep, else the shipped one.
 func closely(r *backtest.Report) int {
 	best, rank := nothing, 0
 	for i := range r.Policies {
@@ -91,6 +91,8 @@ func closely(r *backtest.Report) int {
 			of = 3
 		case p.Name == backtest.Shipped:
 			of = 4
+		case p.Aside:
+			of = 3
 		}
 		if of > rank {
 			best, rank = i, of

@@ -18,6 +18,7 @@ import (
 	"github.com/celvpa/celvpa/backtest/history"
 	backtestpage "github.com/celvpa/celvpa/backtest/page"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/rules"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
@@ -33,7 +34,7 @@ type backtestOptions struct {
 	points   int
 	choice   chooser
 
-	priced            bool
+	priced, asked     bool // for prices, for pipelines
 	coreHour, gibHour float64
 }
 
@@ -61,6 +62,7 @@ These policies run beside each other:
   upstream   the shipped rules with upstream's defaults, without flags and RuleOverlays
   shipped    the rules of the flags, with the RuleOverlays of the manifests; named after the folder of --rules-dir with that
   NAME       each folder of --rules, laid over the former, by the folder's name
+  follow     and careful: the shipped pipelines, or those of --pipelines
   …+OVERLAY  for each RuleOverlay in mode Audit or Warn: the same, with it enforced
   …[P=V]     for each value of --sweep: the same, with the parameter set. Of several sweeps all combinations run.
 
@@ -85,7 +87,8 @@ not be used. Readable input is answered even then.`,
 	o.add(cmd, compile)
 	f := cmd.Flags()
 	o.history.add(cmd)
-	cmd.PersistentFlags().Lookup("pipelines").Usage = "pipelines to be tried, too, such as follow,careful"
+	pipelines := cmd.PersistentFlags().Lookup("pipelines")
+	pipelines.Usage, pipelines.DefValue = "pipelines to be tried, too; '' = none", strings.Join(rules.PipelineNames, ",")
 	f.StringArrayVar(&o.folders, "rules", nil, "folder of rule files, or one of them, to be tried, too; can be repeated")
 	f.StringArrayVar(&o.sweeps, "sweep", nil, "parameter of rules with the values to try, as set.param=v1,v2; can be repeated for combinations")
 	f.StringVar(&o.from, "from", "", "the first moment to replay, in RFC 3339 or seconds since 1970; empty = the first sample")
@@ -101,6 +104,9 @@ not be used. Readable input is answered even then.`,
 
 // check refuses flags that cannot work.
 func (o *backtestOptions) check(cmd *cobra.Command) error {
+	if o.asked = cmd.Flags().Changed("pipelines"); !o.asked {
+		o.rules.more = rules.PipelineNames
+	}
 	o.priced = cmd.Flags().Changed("price-core-hour") || cmd.Flags().Changed("price-gib-hour")
 	switch {
 	case o.interval < time.Second:
@@ -326,11 +332,11 @@ func three(q backtest.Quantiles, write func(float64) string) string {
 	return write(q.P50) + " " + write(q.P95) + " " + write(q.Worst)
 }
 
-// printContainers prints the worst containers of each policy but those of sweeps, or all of all.
+// printContainers prints the worst containers of each policy but those of sweeps and those that nobody asked for, or all of all.
 func printContainers(p *page, r *backtest.Report, hours float64, wide bool) {
 	for i := range r.Policies {
 		policy := &r.Policies[i]
-		if policy.SameAs != "" || !wide && (policy.Name == backtest.Hindsight || policy.Params != nil) {
+		if policy.SameAs != "" || !wide && (policy.Name == backtest.Hindsight || policy.Params != nil || policy.Aside) {
 			continue
 		}
 		list, title := slices.Clone(policy.Containers), "All containers"

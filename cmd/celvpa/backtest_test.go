@@ -72,7 +72,7 @@ func TestABacktestHasTheShapeThatScriptsDependOn(t *testing.T) {
 		require.InEpsilon(t, sum, *p.Fleet.CPU.SlackMean, 1e-9)
 		require.Equal(t, evictions, *p.Fleet.Evictions)
 	}
-	require.Equal(t, []string{"manifest", "hindsight", "upstream", "shipped", "shipped[estimate.marginFraction=0.5]"}, names)
+	require.Equal(t, []string{"manifest", "hindsight", "upstream", "shipped", "shipped[estimate.marginFraction=0.5]", "follow", "careful"}, names)
 	require.Equal(t, map[string]string{"estimate.marginFraction": "0.5"}, report.Policies[4].Params)
 }
 
@@ -82,7 +82,7 @@ func TestABacktestAsCSV(t *testing.T) {
 	require.NoError(t, err)
 	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 	require.NoError(t, err)
-	require.Len(t, rows, 1+4*(3+1))
+	require.Len(t, rows, 1+6*(3+1))
 	require.Equal(t, []string{"policy", "namespace", "workload", "kind", "container", "cpu_slack_mean"}, rows[0][:6])
 	require.Equal(t, []string{"shipped", "payments", "books", "StatefulSet", "books"}, rows[13][:5])
 	require.Equal(t, []string{"shipped", "", "", "", ""}, rows[16][:5])
@@ -190,14 +190,14 @@ func TestAnAuditedOverlayIsTriedAsIfEnforced(t *testing.T) {
 		return out
 	}
 	audited := run("Audit").Policies
-	require.Len(t, audited, 5)
+	require.Len(t, audited, 7)
 	require.Equal(t, backtest.Upstream, audited[3].SameAs)
 	require.Equal(t, 1, audited[3].Fleet.OOMs)
 	require.Equal(t, "shipped+o", audited[4].Name)
 	require.Equal(t, []string{"o"}, audited[4].Enforces)
 	require.Zero(t, audited[4].Fleet.OOMs)
 	enforced := run("Enforce").Policies
-	require.Len(t, enforced, 4)
+	require.Len(t, enforced, 6)
 	require.Empty(t, enforced[3].SameAs)
 	require.Zero(t, enforced[3].Fleet.OOMs)
 }

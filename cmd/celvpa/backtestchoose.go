@@ -61,7 +61,7 @@ func (c *chooser) check(cmd *cobra.Command, o *backtestOptions) (err error) {
 	key, byLabel := strings.CutPrefix(c.class, labelClass)
 	switch {
 	case len(o.sweeps) == 0 && len(o.rules.more) == 0:
-		return errors.New("--choose has nothing to choose from: add --sweep or --pipelines")
+		return errors.New("--choose has nothing to choose from: add --sweep, or leave out --pipelines")
 	case o.form == "csv" || o.form == "html":
 		return errors.New("--choose is for -o table, wide, json and yaml")
 	case byLabel && key == "" || !byLabel && !slices.Contains([]string{"all", "namespace", "kind"}, c.class):

@@ -154,7 +154,7 @@ func TestChoicesThatCannotBeMade(t *testing.T) {
 		"class without choose":    {append(sweep, "--class", "kind"), "--class is for --choose: "},
 		"train without choose":    {append(sweep, "--train", "50%"), "--train is for --choose: "},
 		"write without choose":    {append(sweep, "--write", "x.yaml"), "--write is for --choose: "},
-		"nothing to choose from":  {[]string{"--choose", "true"}, "--choose has nothing to choose from: add --sweep or --pipelines"},
+		"nothing to choose from":  {[]string{"--choose", "true", "--pipelines", ""}, "--choose has nothing to choose from: add --sweep, or leave out --pipelines"},
 		"an empty condition":      {append(sweep, "--choose", ""), "--choose: it is empty: write a condition, such as ooms <= upstream.ooms"},
 		"an unknown figure":       {append(sweep, "--choose", "evictoins == 0"), "--choose: there is no figure evictoins; did you mean evictions? figures are cores, gib, "},
 		"no condition":            {append(sweep, "--choose", "cores"), "--choose: it is not a condition but of type double: compare it with something"},

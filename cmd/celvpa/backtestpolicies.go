@@ -32,6 +32,7 @@ type namedRules struct {
 	params   map[string]string // of a sweep
 	enforces []string
 	pipeline string // of --pipelines, as name@version
+	aside    bool   // nobody asked for it
 	folder   bool   // of --rules
 }
 
@@ -58,12 +59,16 @@ func (o *backtestOptions) policies() (*tried, error) {
 		name = folderName(o.rules.dir)
 	}
 	out.named = []namedRules{{name: name, rules: base}}
+	var pipelines []namedRules
 	for _, pipeline := range o.rules.more {
 		other, err := base.Pinned(pipeline)
 		if err != nil {
 			return nil, fmt.Errorf("--pipelines: %w", err)
 		}
-		out.named = append(out.named, namedRules{name: pipeline, rules: other, pipeline: other.PipelineOf().ID()})
+		pipelines = append(pipelines, namedRules{name: pipeline, rules: other, pipeline: other.PipelineOf().ID(), aside: !o.asked})
+	}
+	if o.asked {
+		out.named = append(out.named, pipelines...)
 	}
 	for _, folder := range o.folders {
 		over, err := base.Over(folder)
@@ -83,6 +88,12 @@ func (o *backtestOptions) policies() (*tried, error) {
 	out.enforce()
 	if err := o.sweep(out); err != nil {
 		return nil, err
+	}
+	for _, pipeline := range pipelines {
+		taken := slices.ContainsFunc(out.named, func(other namedRules) bool { return other.name == pipeline.name })
+		if !o.asked && !taken {
+			out.named = append(out.named, pipeline)
+		}
 	}
 	names := []string{backtest.Upstream}
 	for _, policy := range out.named {
@@ -217,7 +228,7 @@ func (t *tried) candidates(overlays []rulesv1alpha1.RuleOverlay) ([]backtest.Can
 		if len(errs) == 0 {
 			errs = append(errs, unusable)
 		}
-		out = append(out, backtest.Candidate{Name: name, Book: book, Params: of.params, Enforces: enforces})
+		out = append(out, backtest.Candidate{Name: name, Book: book, Params: of.params, Enforces: enforces, Aside: of.aside})
 	}
 	for _, policy := range t.named {
 		if policy.book == nil {
@@ -229,7 +240,7 @@ func (t *tried) candidates(overlays []rulesv1alpha1.RuleOverlay) ([]backtest.Can
 			policy.book = book
 		}
 		add(policy, policy.name, overlays, policy.enforces)
-		if policy.params != nil || policy.enforces != nil {
+		if policy.params != nil || policy.enforces != nil || policy.aside {
 			continue
 		}
 		for i := range overlays {
