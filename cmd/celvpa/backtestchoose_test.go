@@ -67,13 +67,13 @@ func TestWhatIsChosenIsWhatIsWritten(t *testing.T) {
 func TestAPipelineIsChosenByAnnotations(t *testing.T) {
 	dir := t.TempDir()
 	other := write(t, dir, "other.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: other}\nspec: {priority: -3, match: {namespaces: [nowhere]}, change: [{params: {estimate.marginFraction: 0.9}}]}\n")
-	report, _ := chosen(t, nil, "-f", other, "--pipelines", "careful", "--sweep", "estimate.marginFraction=0.1", "--sweep", "recent=30m",
-		"--choose", "ooms <= upstream.ooms", "--least", "cpuOver", "--class", "kind")
+	report, _ := chosen(t, nil, "-f", other, "--pipelines", "careful", "--sweep", "estimate.marginFraction=0.5", "--sweep", "recent=2h",
+		"--choose", "cores > 1.7 * upstream.cores", "--least", "cpuOver", "--class", "kind")
 	for _, class := range report.Choice.Classes {
-		require.Equal(t, "careful[estimate.marginFraction=0.1 recent=30m]", class.Policy)
+		require.Equal(t, "careful[estimate.marginFraction=0.5 recent=2h]", class.Policy)
 		require.Less(t, class.First.Chosen.CPU.OverRequestShare, class.First.Upstream.CPU.OverRequestShare)
 	}
-	require.Equal(t, `# Least cpuOver with ooms <= upstream.ooms, by celvpa backtest of 2026-03-02T00:00:00Z to 2026-03-07T14:20:00Z.
+	require.Equal(t, `# Least cpuOver with cores > 1.7 * upstream.cores, by celvpa backtest of 2026-03-02T00:00:00Z to 2026-03-07T14:20:00Z.
 # kubectl annotate vpa -n payments books rules.celvpa.dev/pipeline=careful@1.0.0
 # kubectl annotate vpa -n shop search rules.celvpa.dev/pipeline=careful@1.0.0
 # kubectl annotate vpa -n shop web rules.celvpa.dev/pipeline=careful@1.0.0
@@ -85,8 +85,8 @@ metadata:
 spec:
   change:
   - params:
-      estimate.marginFraction: 0.1
-      recent: 30m
+      estimate.marginFraction: 0.5
+      recent: 2h
   match:
     kinds:
     - Deployment
@@ -101,8 +101,8 @@ metadata:
 spec:
   change:
   - params:
-      estimate.marginFraction: 0.1
-      recent: 30m
+      estimate.marginFraction: 0.5
+      recent: 2h
   match:
     kinds:
     - StatefulSet

@@ -109,7 +109,7 @@ func TestThePipelinesOfTheNumbersPass(t *testing.T) {
 	require.NoError(t, err, out)
 	out, err = celvpa(t, "test", "--rules-dir", "../../rules/pipelines", "--run", "^(recent-peak|calm)", "--coverage")
 	require.Error(t, err, "the rows are about recent-peak and calm, and reach only a part of other rule sets")
-	require.Contains(t, out, "3 tables, 16 rows, 0 failed")
+	require.Contains(t, out, "3 tables, 19 rows, 0 failed")
 	require.Regexp(t, `100%  recent-peak@1\.0\.0 `, out)
 	require.Regexp(t, `100%  calm@1\.0\.0 `, out)
 	out, err = celvpa(t, "backtest", "-f", "../../examples/backtest/workloads.yaml", "--history", "../../examples/backtest/usage.csv.gz", "--pipelines", "follow,careful")
