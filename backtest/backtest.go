@@ -39,7 +39,7 @@ type Candidate struct {
 	Unpinned bool              // pipelines that VPAs pin are ignored
 	Params   map[string]string
 	Enforces []string
-	Aside    bool              // nobody asked for it
+	Implicit bool              // nobody asked for it
 	Pins     map[string]string // pipelines by namespace/name of the VPA that is to pin them
 }
 

@@ -122,7 +122,7 @@ func (b *bench) resolution() string {
 // policy is what came of a candidate.
 func (b *bench) policy(c int) Policy {
 	from := &b.candidates[c]
-	out := Policy{Name: from.Name, Params: from.Params, Enforces: from.Enforces, Aside: from.Aside, SameAs: b.sameAs(c), Containers: []Container{}, Workloads: []Workload{}}
+	out := Policy{Name: from.Name, Params: from.Params, Enforces: from.Enforces, Implicit: from.Implicit, SameAs: b.sameAs(c), Containers: []Container{}, Workloads: []Workload{}}
 	window := seconds(b.to - b.since)
 	var fleet tally
 	classes := map[string]*classTally{}

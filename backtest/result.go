@@ -44,7 +44,7 @@ type Policy struct {
 	Params map[string]string `json:"params,omitempty"`
 	// Enforces names the overlays in mode Audit or Warn that count as enforced in this policy.
 	Enforces []string `json:"enforces,omitempty"`
-	Aside    bool     `json:"-"` // nobody asked for it
+	Implicit bool     `json:"-"` // nobody asked for it
 	// Pareto: no other policy is at least as good in footprint, OOMs, evictions and CPU time over request, and
 	// better in one. Policy hindsight neither has it nor counts: it cannot be had.
 	Pareto     bool        `json:"pareto"`

@@ -87,12 +87,10 @@ func closely(r *backtest.Report) int {
 			of = 1
 		case p.Name == backtest.Upstream:
 			of = 2
-		case len(p.Params) > 0:
+		case len(p.Params) > 0, p.Implicit:
 			of = 3
 		case p.Name == backtest.Shipped:
 			of = 4
-		case p.Aside:
-			of = 3
 		}
 		if of > rank {
 			best, rank = i, of

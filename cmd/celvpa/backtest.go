@@ -62,7 +62,7 @@ These policies run beside each other:
   upstream   the shipped rules with upstream's defaults, without flags and RuleOverlays
   shipped    the rules of the flags, with the RuleOverlays of the manifests; named after the folder of --rules-dir with that
   NAME       each folder of --rules, laid over the former, by the folder's name
-  follow     and careful: the shipped pipelines, or those of --pipelines
+  follow     and careful: the other shipped pipelines, or those of --pipelines
   …+OVERLAY  for each RuleOverlay in mode Audit or Warn: the same, with it enforced
   …[P=V]     for each value of --sweep: the same, with the parameter set. Of several sweeps all combinations run.
 
@@ -192,7 +192,7 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 		errs = faults.Join(errs, o.choice.choose(cmd.Context(), report, rules, overlays, settings, again))
 	}
 	display.end()
-	printNotes(cmd, append(store.Notes(), notes...))
+	printNotes(cmd, slices.Concat(rules.notes, store.Notes(), notes))
 	if report == nil {
 		return errs
 	}
@@ -336,7 +336,7 @@ func three(q backtest.Quantiles, write func(float64) string) string {
 func printContainers(p *page, r *backtest.Report, hours float64, wide bool) {
 	for i := range r.Policies {
 		policy := &r.Policies[i]
-		if policy.SameAs != "" || !wide && (policy.Name == backtest.Hindsight || policy.Params != nil || policy.Aside) {
+		if policy.SameAs != "" || !wide && (policy.Name == backtest.Hindsight || policy.Params != nil || policy.Implicit) {
 			continue
 		}
 		list, title := slices.Clone(policy.Containers), "All containers"

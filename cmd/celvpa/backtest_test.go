@@ -201,3 +201,24 @@ func TestAnAuditedOverlayIsTriedAsIfEnforced(t *testing.T) {
 	require.Empty(t, enforced[3].SameAs)
 	require.Zero(t, enforced[3].Fleet.OOMs)
 }
+
+// TestPipelinesThatNobodyAskedForAreInNobodysWay: rules that they do not go with, and a folder with the name of one.
+func TestPipelinesThatNobodyAskedForAreInNobodysWay(t *testing.T) {
+	dir := t.TempDir()
+	const rule = "rules: [{name: target, set: {\"now[resource]\": \"percentile(usage[resource], 0.9)\"}}]"
+	bare := write(t, dir, "bare.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: estimate}\nspec: {version: 1.0.0, point: container.estimate, stages: [{name: bounds, each: [bound, resource], when: resource in usage, "+rule+"}]}\n")
+	args := []string{"backtest", "-f", backtestObjects, "--history", backtestHistory, "--interval", "1h", "--rules", bare}
+	out, stderr, err := run("", args...)
+	require.NoError(t, err)
+	require.Contains(t, stderr, "celvpa: pipelines follow and careful do not go with these rules, and are not tried; --pipelines follow,careful says why\n")
+	require.Contains(t, out, "\nbare ")
+	require.NotContains(t, out, "\nfollow ")
+	_, _, err = run("", append(args, "--pipelines", "follow")...)
+	require.ErrorContains(t, err, `has no parameter "estimate.target.cpu"`)
+
+	follow := write(t, dir, "follow.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {change: [{params: {estimate.marginFraction: 1}}]}\n")
+	out, stderr, err = run("", "backtest", "-f", backtestObjects, "--history", backtestHistory, "--interval", "1h", "--rules", follow)
+	require.NoError(t, err, stderr)
+	require.Equal(t, 1, strings.Count(out, "by policy follow:\n"), "it is the folder's: pipelines that nobody asked for have no such list")
+	require.Contains(t, out, "\ncareful ")
+}

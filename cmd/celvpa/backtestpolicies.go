@@ -22,6 +22,7 @@ type tried struct {
 	compile  compileFunc
 	upstream *compile.Rulebook
 	named    []namedRules
+	notes    []string
 }
 
 // namedRules are rules under the name of their policy.
@@ -32,15 +33,31 @@ type namedRules struct {
 	params   map[string]string // of a sweep
 	enforces []string
 	pipeline string // of --pipelines, as name@version
-	aside    bool   // nobody asked for it
+	implicit bool   // nobody asked for it
 	folder   bool   // of --rules
 }
 
 // maxPolicies bounds the combinations of sweeps.
 const maxPolicies = 200
 
-// policies reads and compiles all rules that are to be tried.
+// policies reads and compiles all rules that are to be tried. Pipelines that nobody asked for are left out, with a note, if they do
+// not go with the user's own rules.
 func (o *backtestOptions) policies() (*tried, error) {
+	out, err := o.withPipelines()
+	if err == nil || o.asked {
+		return out, err
+	}
+	pipelines := o.rules.more
+	o.rules.more = nil
+	alone, fault := o.withPipelines()
+	if fault != nil {
+		return nil, fault
+	}
+	alone.notes = []string{fmt.Sprintf("pipelines %s do not go with these rules, and are not tried; --pipelines %s says why", strings.Join(pipelines, " and "), strings.Join(pipelines, ","))}
+	return alone, nil
+}
+
+func (o *backtestOptions) withPipelines() (*tried, error) {
 	base, err := o.rules.read()
 	if err != nil {
 		return nil, err
@@ -65,7 +82,7 @@ func (o *backtestOptions) policies() (*tried, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--pipelines: %w", err)
 		}
-		pipelines = append(pipelines, namedRules{name: pipeline, rules: other, pipeline: other.PipelineOf().ID(), aside: !o.asked})
+		pipelines = append(pipelines, namedRules{name: pipeline, rules: other, pipeline: other.PipelineOf().ID(), implicit: !o.asked})
 	}
 	if o.asked {
 		out.named = append(out.named, pipelines...)
@@ -89,11 +106,10 @@ func (o *backtestOptions) policies() (*tried, error) {
 	if err := o.sweep(out); err != nil {
 		return nil, err
 	}
-	for _, pipeline := range pipelines {
-		taken := slices.ContainsFunc(out.named, func(other namedRules) bool { return other.name == pipeline.name })
-		if !o.asked && !taken {
-			out.named = append(out.named, pipeline)
-		}
+	if !o.asked { // after all that somebody asked for, which may have their names
+		out.named = append(out.named, slices.DeleteFunc(pipelines, func(of namedRules) bool {
+			return slices.ContainsFunc(out.named, func(other namedRules) bool { return other.name == of.name })
+		})...)
 	}
 	names := []string{backtest.Upstream}
 	for _, policy := range out.named {
@@ -228,7 +244,7 @@ func (t *tried) candidates(overlays []rulesv1alpha1.RuleOverlay) ([]backtest.Can
 		if len(errs) == 0 {
 			errs = append(errs, unusable)
 		}
-		out = append(out, backtest.Candidate{Name: name, Book: book, Params: of.params, Enforces: enforces, Aside: of.aside})
+		out = append(out, backtest.Candidate{Name: name, Book: book, Params: of.params, Enforces: enforces, Implicit: of.implicit})
 	}
 	for _, policy := range t.named {
 		if policy.book == nil {
@@ -240,7 +256,7 @@ func (t *tried) candidates(overlays []rulesv1alpha1.RuleOverlay) ([]backtest.Can
 			policy.book = book
 		}
 		add(policy, policy.name, overlays, policy.enforces)
-		if policy.params != nil || policy.enforces != nil || policy.aside {
+		if policy.params != nil || policy.enforces != nil || policy.implicit {
 			continue
 		}
 		for i := range overlays {

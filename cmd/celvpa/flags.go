@@ -20,6 +20,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/rules"
 )
 
 // options hold the flags of the component commands. Names and defaults are upstream's (UPSTREAM.md §8) except where
@@ -111,7 +112,7 @@ func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	f.StringVar(&o.rules.dir, "rules-dir", "", "folder of rule files, or a single file, to lay over the shipped rules (celvpa's own)")
 	o.positive(f, &o.rulesReload, "rules-reload-interval", 2*time.Second, "how often --rules-dir is checked for changes (celvpa's own)")
 	f.StringVar(&o.rules.pipeline, "pipeline", "", "pipeline to run, name or name@version; empty = default (celvpa's own)")
-	f.StringSliceVar(&o.rules.more, "pipelines", nil, "shipped pipelines that VPAs may pin besides, follow or careful; loading them takes memory for each RuleOverlay (celvpa's own)")
+	f.StringSliceVar(&o.rules.more, "pipelines", nil, "shipped pipelines that VPAs may pin besides, "+strings.Join(rules.PipelineNames, " or ")+"; loading them takes memory for each RuleOverlay (celvpa's own)")
 	f.StringVar(&o.rules.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
 }
 

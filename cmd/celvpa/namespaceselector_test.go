@@ -32,6 +32,8 @@ func TestManifestsOfNamespacesAndWorkloadsSayWhichOverlaysApply(t *testing.T) {
 		"labels of a workload":              {text: strings.Replace(objects, plain, frozenShop, 1) + ofWorkload, frozen: true},
 		"other labels of a workload":        {text: objects + ofWorkload},
 		"no labels of a workload are known": {text: strings.Replace(objects, plain, "", 1) + ofWorkload, note: workloadNote},
+		"of three workloads": {text: strings.Replace(objects, plain, "", 1) + recommends("Deployment", "a") + recommends("StatefulSet", "b") + ofWorkload,
+			note: "celvpa: the labels of Deployment web/a and 2 more workloads are not known, so overlays with a workloadSelector do not apply to them, and rules do not see them; "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, stderr, err := run(tt.text, "admit", "-f", "-", "--explain")

@@ -15,6 +15,7 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/rules"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
@@ -44,7 +45,7 @@ func (o *ruleOptions) addRules(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.dir, "rules-dir", "", "folder of rule files, or one of them, to be laid over the shipped ones")
 	f.StringVar(&o.pipeline, "pipeline", "", "pipeline, name or name@version; empty = default")
-	f.StringSliceVar(&o.more, "pipelines", nil, "shipped pipelines that VPAs may pin besides: follow, careful")
+	f.StringSliceVar(&o.more, "pipelines", nil, "shipped pipelines that VPAs may pin besides: "+strings.Join(rules.PipelineNames, ", "))
 	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
 	completes(cmd, "pipeline", o.pipelines)
 	completes(cmd, "feature-gates", gateChoices)

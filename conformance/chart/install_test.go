@@ -406,7 +406,7 @@ func (s shell) try(t *testing.T, script string) (string, error) {
 var limits = regexp.MustCompile(`--timeout=\d+[ms]\b`)
 
 func (s shell) command(ctx context.Context, script string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", limits.ReplaceAllString(script, "--timeout="+(2*hang.Limit).String()))
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", limits.ReplaceAllString(script, "--timeout="+hang.Limit.String()))
 	cmd.Dir = s.dir
 	home := filepath.Join(s.dir, ".home") // helm's caches
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.Kubeconfig, "PATH="+tools+":"+filepath.Dir(program)+":"+os.Getenv("PATH"), "HOME="+home,

@@ -277,7 +277,7 @@ func (s *service) pass(from net.Conn) {
 func TestARollingUpdateRefusesNoPod(t *testing.T) {
 	withoutCelvpa(t)
 	for delay := 3 * time.Second; ; delay *= 5 {
-		require.Less(t, delay, 2*hang.Limit)
+		require.Less(t, delay, hang.Limit)
 		if rollingUpdate(t, delay) {
 			return
 		}

@@ -44,7 +44,7 @@ func (s *stage) dashboardsShowData(t *testing.T) {
 	missing := queries(t)
 	require.Greater(t, len(missing), 50)
 	var last map[string]string
-	for i, deadline := 0, time.Now().Add(2*hang.Limit); len(missing) > 0; i++ {
+	for i, deadline := 0, time.Now().Add(hang.Limit); len(missing) > 0; i++ {
 		last = map[string]string{}
 		for _, name := range slices.Sorted(maps.Keys(missing)) {
 			if problem := s.noData(t, missing[name]); problem != "" {

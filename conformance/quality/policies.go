@@ -22,7 +22,7 @@ type tried struct {
 
 // policies are upstream's defaults, KRR, each shipped pipeline, and folders of rules laid over the shipped ones.
 func policies(krr string, folders []string) ([]backtest.Candidate, error) {
-	base, err := policy.Open(policy.Options{Pipelines: []string{"follow", "careful"}, Cache: &compile.Cache{}})
+	base, err := policy.Open(policy.Options{Pipelines: rules.PipelineNames, Cache: &compile.Cache{}})
 	if err != nil {
 		return nil, err
 	}

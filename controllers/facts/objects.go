@@ -74,14 +74,14 @@ var workloadSchema = lang.Bind("Workload",
 const costOfNodes = "unset where it is not known. Costs a watch of nodes while a rule in force reads it"
 
 var (
-	runningNodeVar = registry.Var{Name: factNode, Unsure: true, Type: lang.RecordOf(nodeSchema.Schema), Doc: "the pod's node; " + costOfNodes}
-	anyNodeVar     = registry.Var{Name: factNode, Unsure: true, Type: lang.RecordOf(nodeSchema.Schema),
+	runningNodeVar = registry.Var{Name: factNode, Optional: true, Type: lang.RecordOf(nodeSchema.Schema), Doc: "the pod's node; " + costOfNodes}
+	anyNodeVar     = registry.Var{Name: factNode, Optional: true, Type: lang.RecordOf(nodeSchema.Schema),
 		Doc: "the node of a running pod, or of a DaemonSet's new pod; other new pods have none yet; " + costOfNodes}
 
-	nodesVar     = registry.Var{Name: factNodes, Unsure: true, Type: lang.RecordOf(nodesSchema.Schema), Doc: "all nodes, also those that take no pods; to 10 seconds; " + costOfNodes}
-	namespaceVar = registry.Var{Name: factNamespace, Unsure: true, Type: lang.RecordOf(namespaceSchema.Schema),
+	nodesVar     = registry.Var{Name: factNodes, Optional: true, Type: lang.RecordOf(nodesSchema.Schema), Doc: "all nodes, also those that take no pods; to 10 seconds; " + costOfNodes}
+	namespaceVar = registry.Var{Name: factNamespace, Optional: true, Type: lang.RecordOf(namespaceSchema.Schema),
 		Doc: "the namespace; unset where it is not known. Costs a watch of namespaces while a rule in force reads it"}
-	workloadVar = registry.Var{Name: factWorkload, Unsure: true, Type: lang.RecordOf(workloadSchema.Schema),
+	workloadVar = registry.Var{Name: factWorkload, Optional: true, Type: lang.RecordOf(workloadSchema.Schema),
 		Doc: "the workload that the VPA targets; unset where it is not known, and for custom kinds. Costs a second watch of its kind, of metadata, while a rule in force reads it"}
 )
 

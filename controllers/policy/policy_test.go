@@ -12,6 +12,7 @@ import (
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/rules"
 )
 
 func TestShippedRulesCompile(t *testing.T) {
@@ -58,4 +59,17 @@ func TestOverlaysMatchTheKindOfTheWorkload(t *testing.T) {
 		}
 		require.Equal(t, matches, len(For(book, v).Plan.Overlays()) > 0, kind)
 	}
+}
+
+// TestThePipelinesThatShipAreNamed, all but the one that runs by default.
+func TestThePipelinesThatShipAreNamed(t *testing.T) {
+	library, err := shippedPipelines()
+	require.NoError(t, err)
+	var names []string
+	for _, p := range library.Pipelines {
+		if p.Name.Value != rules.DefaultPipeline {
+			names = append(names, p.Name.Value)
+		}
+	}
+	require.ElementsMatch(t, rules.PipelineNames, names)
 }

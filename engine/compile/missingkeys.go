@@ -46,7 +46,7 @@ func (c *compiler) textKeys(ast *celast.AST) (read map[textKey]celast.Expr, aske
 		path := pathOf(of)
 		if !isTexts(ast, of) {
 			fact, _, _ := strings.Cut(path, ".")
-			if !c.unsure(fact) || isTexts(ast, e) { // those that are not known are empty
+			if !c.optional(fact) || isTexts(ast, e) { // those that are not known are empty
 				return
 			}
 			path, key = fact, ""
@@ -64,9 +64,9 @@ func isTexts(ast *celast.AST, e celast.Expr) bool {
 	return ast.GetType(e.ID()).IsExactType(lang.Texts.CELType())
 }
 
-// unsure reports whether there are times when nothing is known of a fact.
-func (c *compiler) unsure(fact string) bool {
-	return slices.ContainsFunc(c.at.Vars, func(v registry.Var) bool { return v.Name == fact && v.Unsure })
+// optional reports whether nothing may be known of a fact.
+func (c *compiler) optional(fact string) bool {
+	return slices.ContainsFunc(c.at.Vars, func(v registry.Var) bool { return v.Name == fact && v.Optional })
 }
 
 // pathOf is a.b.c as it is written; empty for anything else.

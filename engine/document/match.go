@@ -51,7 +51,8 @@ func (m *Match) Everything() bool {
 // Matches reports whether an object matches, but for labels of other objects.
 func (m *Match) Matches(s Subject) bool {
 	switch {
-	case len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace), contains(m.Except, s.Namespace), len(m.Kinds) > 0 && !contains(m.Kinds, s.Kind):
+	case len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace), contains(m.Except, s.Namespace), len(m.Kinds) > 0 && !contains(m.Kinds, s.Kind),
+		len(m.WorkloadSelector) > 0 && s.Name == "": // there is no workload
 		return false
 	}
 	return Hold(m.Selector, s.Labels)

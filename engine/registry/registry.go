@@ -31,8 +31,8 @@ type Var struct {
 	Type     lang.Type
 	Writable bool
 	Doc      string
-	// Unsure: at times nothing is known of it, so conditions ask first.
-	Unsure bool
+	// Optional: nothing may be known of it, so conditions ask first.
+	Optional bool
 
 	scope *Scope // whose items it shows; nil = set by the host
 }

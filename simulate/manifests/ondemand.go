@@ -113,15 +113,24 @@ func (s *Set) Nodes() (facts.NodeTotals, bool) {
 func (s *Set) Unknown() (out []string) {
 	s.found.mu.Lock()
 	defer s.found.mu.Unlock()
+	var workloads []string
 	for of, object := range s.found.objects {
 		switch {
 		case object != nil || of.kind == nodeKind:
 		case of.kind == namespaceKind:
 			out = append(out, fmt.Sprintf("the labels of namespace %s are not known, so overlays with a namespaceSelector do not apply to it", of.name))
 		default:
-			out = append(out, fmt.Sprintf("the labels of %s %s/%s are not known, so overlays with a workloadSelector do not apply to it, and rules do not see them", of.kind.Kind, of.namespace, of.name))
+			workloads = append(workloads, fmt.Sprintf("%s %s/%s", of.kind.Kind, of.namespace, of.name))
 		}
 	}
 	slices.Sort(out)
+	const consequence = "are not known, so overlays with a workloadSelector do not apply to"
+	switch slices.Sort(workloads); len(workloads) {
+	case 0:
+	case 1:
+		out = append(out, fmt.Sprintf("the labels of %s %s it, and rules do not see them", workloads[0], consequence))
+	default:
+		out = append(out, fmt.Sprintf("the labels of %s and %d more workloads %s them, and rules do not see them", workloads[0], len(workloads)-1, consequence))
+	}
 	return out
 }

@@ -34,20 +34,14 @@ var code = []byte{
 	0, 0, 0, 0, 0, 0, 0, 0, // the offset
 }
 
-// attempts to find the vDSO of a process that has just started, and to stop it while none of its threads reads the clock.
+// attempts to stop a process at a moment when none of its threads reads the clock.
 const attempts = 100
 
 // Of takes over the clock of a process that this one may trace, such as a child. The process must be
-// running, and is stopped for a moment.
+// running, and is stopped for a moment. One that has just started may have no vDSO yet, which is an error: os/exec returns before
+// Linux has mapped it.
 func Of(pid int) (*Clock, error) {
-	var from, to int64
-	var err error
-	for range attempts { // os/exec returns while Linux still sets the process up
-		if from, to, err = mapped(pid); err == nil {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	from, to, err := mapped(pid)
 	if err != nil {
 		return nil, err
 	}
