@@ -22,8 +22,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/celvpa/celvpa/backtest/history"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -39,8 +37,7 @@ type Candidate struct {
 	Unpinned bool              // pipelines that VPAs pin are ignored
 	Params   map[string]string
 	Enforces []string
-	Implicit bool              // nobody asked for it
-	Pins     map[string]string // pipelines by namespace/name of the VPA that is to pin them
+	Implicit bool // nobody asked for it
 }
 
 // CheckNames refuses policies that a report could not tell apart.
@@ -57,15 +54,11 @@ func CheckNames(names ...string) error {
 
 // vpa is a VPA under the policy; it is not changed.
 func (c *Candidate) vpa(v *vpav1.VerticalPodAutoscaler) *vpav1.VerticalPodAutoscaler {
-	pin := c.Pins[v.Namespace+"/"+v.Name]
-	if pin == "" && (!c.Unpinned || v.Annotations[policy.AnnotationPipeline] == "") {
+	if !c.Unpinned || v.Annotations[policy.AnnotationPipeline] == "" {
 		return v
 	}
 	v = v.DeepCopy()
 	delete(v.Annotations, policy.AnnotationPipeline)
-	if pin != "" {
-		metav1.SetMetaDataAnnotation(&v.ObjectMeta, policy.AnnotationPipeline, pin)
-	}
 	return v
 }
 

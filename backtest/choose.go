@@ -19,7 +19,7 @@ type Choice struct {
 	Split     time.Time     `json:"split"` // the end of the first part
 	To        time.Time     `json:"to"`    // the last sample
 	Classes   []ClassChoice `json:"classes"`
-	Apply     string        `json:"apply"` // RuleOverlays in YAML, with commands of kubectl as comments
+	Apply     string        `json:"apply"` // RuleOverlays in YAML
 	// All compares all workloads, those of no class included, with each class under its policy.
 	All Parts `json:"all"`
 }
@@ -106,9 +106,6 @@ func (c *Condition) Compare(choice *Choice, first, rest *Report) error {
 	choice.To, choice.All = rest.Window.To, parts("")
 	return nil
 }
-
-// VPAs lists those of a class, as namespace/name.
-func (r *Report) VPAs(class string) []string { return r.policy(Upstream).class(class).VPAs }
 
 // measures are those of a class, or of all workloads, by a policy. Without usage of the class they are 0.
 func (r *Report) measures(policy, class string) (out Measures) {

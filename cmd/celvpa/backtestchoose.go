@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -171,12 +170,12 @@ func (c *chooser) choose(ctx context.Context, report *backtest.Report, rules *tr
 		return errors.New("--choose: no workload with usage in the first part has a VPA that pins no pipeline: nothing was chosen")
 	}
 	choice := &backtest.Choice{Condition: c.condition.Text, Least: c.condition.Least, Split: report.Window.To, From: report.Window.From, Classes: classes}
-	made := c.carryOut(report, choice, rules, overlays)
+	made := c.carryOut(choice, rules, overlays)
 	book, err := policy.WithOverlays(rules.named[0].book, append(slices.Clone(overlays), made.enforced()...))
 	if err != nil {
 		return fmt.Errorf("--choose: %w", err)
 	}
-	candidates := []backtest.Candidate{rules.reference(), {Name: backtest.Chosen, Book: book, Pins: made.pins}}
+	candidates := []backtest.Candidate{rules.reference(), {Name: backtest.Chosen, Book: book}}
 	settings.Points = 0
 	first, err := run(ctx, candidates, settings)
 	if err != nil {
@@ -195,15 +194,12 @@ func (c *chooser) choose(ctx context.Context, report *backtest.Report, rules *tr
 	return err
 }
 
-// orders are what to apply to a cluster.
-type orders struct {
-	overlays []rulesv1alpha1.RuleOverlay // in mode Audit
-	pins     map[string]string           // pipelines by namespace/name of the VPA
-}
+// orders are overlays in mode Audit, to apply to a cluster.
+type orders struct{ overlays []rulesv1alpha1.RuleOverlay }
 
-// carryOut turns policies of classes into overlays and pins. Overlays come below those that there are, as in the replay.
-func (c *chooser) carryOut(report *backtest.Report, choice *backtest.Choice, rules *tried, overlays []rulesv1alpha1.RuleOverlay) *orders {
-	out := &orders{pins: map[string]string{}}
+// carryOut turns policies of classes into overlays. They come below those that there are, as in the replay.
+func (c *chooser) carryOut(choice *backtest.Choice, rules *tried, overlays []rulesv1alpha1.RuleOverlay) *orders {
+	out := &orders{}
 	library, priority := rules.named[0].rules.Library, 0
 	for _, o := range overlays {
 		priority = min(priority, int(o.Spec.Priority)-1)
@@ -213,18 +209,15 @@ func (c *chooser) carryOut(report *backtest.Report, choice *backtest.Choice, rul
 	}
 	for _, class := range choice.Classes {
 		chosen := &rules.named[slices.IndexFunc(rules.named, func(of namedRules) bool { return of.name == class.Policy })]
-		if chosen.pipeline != "" {
-			for _, vpa := range report.VPAs(class.Class) {
-				out.pins[vpa] = chosen.pipeline
-			}
-		}
-		if len(chosen.params) == 0 {
+		if chosen.pipeline == "" && len(chosen.params) == 0 {
 			continue
 		}
 		o := rulesv1alpha1.RuleOverlay{}
 		o.Name = out.name(class.Class)
 		o.Spec = rulesv1alpha1.RuleOverlaySpec{Mode: document.ModeAudit, Priority: int32(priority), Match: c.match(class.Class)}
-		if len(library.Pipelines) > 1 {
+		if chosen.pipeline != "" {
+			o.Spec.Change = []rulesv1alpha1.Change{{Use: chosen.pipeline}}
+		} else if len(library.Pipelines) > 1 {
 			o.Spec.Pipeline = chosen.rules.PipelineOf().Name.Value
 		}
 		params := map[string]apiextensionsv1.JSON{}
@@ -235,7 +228,9 @@ func (c *chooser) carryOut(report *backtest.Report, choice *backtest.Choice, rul
 			}
 			params[key] = apiextensionsv1.JSON{Raw: raw}
 		}
-		o.Spec.Change = []rulesv1alpha1.Change{{Params: params}}
+		if len(params) > 0 {
+			o.Spec.Change = append(o.Spec.Change, rulesv1alpha1.Change{Params: params})
+		}
 		out.overlays = append(out.overlays, o)
 	}
 	return out
@@ -265,16 +260,21 @@ func (o *orders) enforced() []rulesv1alpha1.RuleOverlay {
 	return out
 }
 
-// text is a file for kubectl apply, with what kubectl annotate is to do as comments.
+// text is a file for kubectl apply.
 func (o *orders) text(choice *backtest.Choice) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Least %s with %s, by celvpa backtest of %s to %s.\n", choice.Least, oneLine(choice.Condition), choice.From.Format(time.RFC3339), choice.Split.Format(time.RFC3339))
-	if len(o.overlays) == 0 && len(o.pins) == 0 {
+	if len(o.overlays) == 0 {
 		fmt.Fprintln(&out, "# There is nothing to apply: all keep what they have.")
 	}
-	for _, vpa := range slices.Sorted(maps.Keys(o.pins)) {
-		namespace, name, _ := strings.Cut(vpa, "/")
-		fmt.Fprintf(&out, "# kubectl annotate vpa -n %s %s %s=%s\n", namespace, name, policy.AnnotationPipeline, o.pins[vpa])
+	var uses []string
+	for _, overlay := range o.overlays {
+		if use := overlay.Spec.Change[0].Use; use != "" && !slices.Contains(uses, use) {
+			uses = append(uses, use)
+		}
+	}
+	if len(uses) > 0 {
+		fmt.Fprintf(&out, "# The components have to run with --pipelines %s.\n", strings.Join(uses, ","))
 	}
 	if len(o.overlays) > 0 {
 		fmt.Fprintln(&out, "# Mode Audit changes nothing yet; Enforce puts an overlay in force.")

@@ -63,8 +63,8 @@ func TestWhatIsChosenIsWhatIsWritten(t *testing.T) {
 	require.Equal(t, text, again, "an earlier choice does not count")
 }
 
-// TestAPipelineIsChosenByAnnotations, and its sweep by an overlay of that pipeline, below other overlays.
-func TestAPipelineIsChosenByAnnotations(t *testing.T) {
+// TestAPipelineIsChosenByAnOverlay with the params of its sweep, below other overlays.
+func TestAPipelineIsChosenByAnOverlay(t *testing.T) {
 	dir := t.TempDir()
 	other := write(t, dir, "other.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: other}\nspec: {priority: -3, match: {namespaces: [nowhere]}, change: [{params: {estimate.marginFraction: 0.9}}]}\n")
 	report, _ := chosen(t, nil, "-f", other, "--pipelines", "careful", "--sweep", "estimate.marginFraction=0.5", "--sweep", "recent=2h",
@@ -74,9 +74,7 @@ func TestAPipelineIsChosenByAnnotations(t *testing.T) {
 		require.Less(t, class.First.Chosen.CPU.OverRequestShare, class.First.Upstream.CPU.OverRequestShare)
 	}
 	require.Equal(t, `# Least cpuOver with cores > 1.7 * upstream.cores, by celvpa backtest of 2026-03-02T00:00:00Z to 2026-03-07T14:20:00Z.
-# kubectl annotate vpa -n payments books rules.celvpa.dev/pipeline=careful@1.0.0
-# kubectl annotate vpa -n shop search rules.celvpa.dev/pipeline=careful@1.0.0
-# kubectl annotate vpa -n shop web rules.celvpa.dev/pipeline=careful@1.0.0
+# The components have to run with --pipelines careful@1.0.0.
 # Mode Audit changes nothing yet; Enforce puts an overlay in force.
 apiVersion: rules.celvpa.dev/v1alpha1
 kind: RuleOverlay
@@ -84,6 +82,7 @@ metadata:
   name: chosen-deployment
 spec:
   change:
+  - use: careful@1.0.0
   - params:
       estimate.marginFraction: 0.5
       recent: 2h
@@ -91,7 +90,6 @@ spec:
     kinds:
     - Deployment
   mode: Audit
-  pipeline: careful
   priority: -4
 ---
 apiVersion: rules.celvpa.dev/v1alpha1
@@ -100,6 +98,7 @@ metadata:
   name: chosen-statefulset
 spec:
   change:
+  - use: careful@1.0.0
   - params:
       estimate.marginFraction: 0.5
       recent: 2h
@@ -107,7 +106,6 @@ spec:
     kinds:
     - StatefulSet
   mode: Audit
-  pipeline: careful
   priority: -4
 `, report.Choice.Apply)
 }

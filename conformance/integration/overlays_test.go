@@ -208,6 +208,17 @@ func aPinnedPipelineIsUsed(t *testing.T) {
 		c := condition(&now, vpav1.RulesApplied)
 		return c != nil && c.Reason == "default@1.0.0", nil
 	})
+	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "follow-one"}, Spec: rulesv1alpha1.RuleOverlaySpec{
+		Match:  &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}},
+		Change: []rulesv1alpha1.Change{{Use: "follow@1.0.0"}},
+	}}
+	create(t, overlay)
+	t.Cleanup(func() { _ = cluster.Delete(context.Background(), overlay) })
+	accepted(t, overlay, metav1.ConditionFalse, `pipeline "follow@1.0.0" is not loaded; there is default@1.0.0; --pipelines and --rules-dir load others`)
+	before := overlay.DeepCopy()
+	overlay.Spec.Change[0].Use = "default@1.0.0"
+	require.NoError(t, cluster.Patch(t.Context(), overlay, client.MergeFrom(before)))
+	accepted(t, overlay, metav1.ConditionTrue, "in use")
 }
 
 // oneRuleFileChangesTheWebhookAndTheAPIServer: the webhook reloads the file, and the API server

@@ -52,10 +52,16 @@ func (r *related) hold(o *document.Overlay, selector []document.Requirement) boo
 	return r.known && document.Hold(selector, r.labels)
 }
 
-// err says which overlays do not apply for lack of the labels.
-func (r *related) err() error {
-	if len(r.unknown) == 0 {
+// err says which overlays, of those that are meant, do not apply for lack of the labels.
+func (r *related) err(meant func(*document.Overlay) bool) error {
+	var unknown []*document.Overlay
+	for _, o := range r.unknown {
+		if meant(o) {
+			unknown = append(unknown, o)
+		}
+	}
+	if len(unknown) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the labels of %s are not known, so overlays with a %s do not apply: %s", r.what, r.selector, document.OverlayNames(r.unknown))
+	return fmt.Errorf("the labels of %s are not known, so overlays with a %s do not apply: %s", r.what, r.selector, document.OverlayNames(unknown))
 }

@@ -32,7 +32,8 @@ type Options struct {
 	Labels   Labels            // of other objects than those that overlays are for
 }
 
-// Compile compiles one pipeline with the named overlays, which apply regardless of mode and match.
+// Compile compiles one pipeline with the named overlays, which apply regardless of mode and match, or the pipeline that the last
+// of them chooses.
 // The error lists all faults.
 func Compile(lib *document.Library, reg *registry.Registry, o Options, overlays ...string) (*engine.Plan, error) {
 	pipe, err := lib.Pipeline(o.Pipeline)
@@ -43,16 +44,23 @@ func Compile(lib *document.Library, reg *registry.Registry, o Options, overlays 
 	if err != nil {
 		return nil, err
 	}
-	r := resolve.Resolve(lib, pipe, reg, c.ps)
-	c.noteLeftOut(r)
 	named, err := lib.OverlaysNamed(overlays)
 	if err != nil {
 		return nil, err
 	}
+	for _, over := range named {
+		if use := over.Uses(); !use.IsZero() {
+			if pipe, err = lib.Pipeline(use.Value); err != nil {
+				return nil, fmt.Errorf("%s: %w", over.Subject(), err)
+			}
+		}
+	}
+	r := resolve.Resolve(lib, pipe, reg, c.ps)
+	c.noteLeftOut(r)
 	c.noteParams(r)
 	for _, over := range named {
 		if !over.AppliesTo(pipe) {
-			return nil, fmt.Errorf("overlay %s is meant for pipeline %s, not for %s", over.Name.Value, over.Pipeline.Value, pipe.ID())
+			return nil, fmt.Errorf("overlay %s is meant for pipeline %s, not for %s", over.Name.Value, over.Means().Value, pipe.ID())
 		}
 		r.Apply(over, lib, c.ps)
 		c.noteParams(r)

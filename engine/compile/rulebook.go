@@ -9,7 +9,6 @@ import (
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
-	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/internal/resolve"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
@@ -137,35 +136,27 @@ func (b *Rulebook) insert(o *document.Overlay) {
 		ps.DropReportedAt(first, before) // the same is the matter in another pipeline
 	}
 	if !meant {
-		ps.At(o.Pipeline, o.Subject(), fmt.Sprintf("no pipeline %q; loaded: %s", o.Pipeline.Value, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", ")))
+		ps.At(o.Means(), o.Subject(), b.notLoaded(o.Means().Value, ""))
+	}
+	for _, other := range b.overlays {
+		b.checkUses(other, o)
 	}
 	b.overlays = document.InsertInOrder(b.overlays, o)
 }
 
-// Selection holds the plans for an object.
-type Selection struct {
-	// Plan includes the enforced overlays that match. With Err it is the default pipeline alone.
-	Plan *engine.Plan
-	// Shadows are the matching overlays in mode Audit or Warn, in the order they would apply.
-	Shadows []Shadow
-	// Err says why the object cannot get its plan, e.g. a pinned pipeline that is not loaded.
-	Err error
-	// Unevaluated says why matching overlays are not among Shadows.
-	Unevaluated []error
-	// Unknown says which overlays do not apply because the labels of the namespace are not known; nil = none.
-	Unknown error
+// notLoaded says that a pipeline is not loaded, and what to do; a hint ends in ", ".
+func (b *Rulebook) notLoaded(pipeline, hint string) string {
+	return fmt.Sprintf("pipeline %q is not loaded; %sthere is %s; --pipelines and --rules-dir load others", pipeline, hint, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", "))
 }
 
-// Shadow is an overlay that is evaluated beside the enforced plan.
-type Shadow struct {
-	Overlay string
-	Mode    string       // ModeAudit or ModeWarn
-	Plan    *engine.Plan // the enforced plan with this overlay
-}
-
-// Same reports whether two selections hold the same plans, and lack the same.
-func (s Selection) Same(other Selection) bool {
-	return s.Plan == other.Plan && slices.Equal(s.Shadows, other.Shadows) && fmt.Sprint(s.Err, s.Unknown, s.Unevaluated) == fmt.Sprint(other.Err, other.Unknown, other.Unevaluated)
+// checkUses reports that two overlays choose different pipelines for one object and neither goes first.
+func (b *Rulebook) checkUses(there, added *document.Overlay) {
+	a, _ := b.library.Pipeline(there.Uses().Value)
+	n, _ := b.library.Pipeline(added.Uses().Value)
+	if a != nil && n != nil && a != n && resolve.Rivals(there, added) {
+		b.compiler.ps.At(added.Uses(), added.Subject(), fmt.Sprintf("it uses pipeline %s, and %s at %s uses %s, for objects that both may match: give them different priorities (the higher one wins), or match different objects",
+			n.ID(), there.Subject(), there.Uses().Pos, a.ID()))
+	}
 }
 
 // Default is the plan of objects that pin no pipeline and match no overlay.
@@ -203,53 +194,6 @@ func (b *Rulebook) HasOverlay(name string) bool { return b.library.Overlays[name
 
 // Has reports whether a pipeline, as name@version, is loaded.
 func (b *Rulebook) Has(pipeline string) bool { return b.library.Pipelines[pipeline] != nil }
-
-// For selects the plans for an object.
-func (b *Rulebook) For(s document.Subject) Selection {
-	pipe := b.library.Pipelines[b.standard.Pipeline()]
-	if s.Pipeline != "" {
-		if pipe = b.library.Pipelines[s.Pipeline]; pipe == nil {
-			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; write it as name@version, there is %s; --pipelines and --rules-dir load others", s.Pipeline, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", "))}
-		}
-	}
-	namespace := related{what: "namespace " + s.Namespace, selector: "namespaceSelector", ask: func() (map[string]string, bool) {
-		if b.labels.Namespace == nil {
-			return nil, false
-		}
-		return b.labels.Namespace(s.Namespace)
-	}}
-	workload := related{what: s.Kind + " " + s.Name, selector: "workloadSelector", ask: func() (map[string]string, bool) {
-		if b.labels.Workload == nil {
-			return nil, false
-		}
-		return b.labels.Workload(s)
-	}}
-	var enforced, shadows []*document.Overlay
-	for _, o := range b.overlays {
-		switch {
-		case !o.AppliesTo(pipe), !o.Match.Matches(s), !namespace.hold(o, o.Match.NamespaceSelector), !workload.hold(o, o.Match.WorkloadSelector):
-		case o.ModeOf() == document.ModeEnforce:
-			enforced = append(enforced, o)
-		default:
-			shadows = append(shadows, o)
-		}
-	}
-	out := Selection{Unknown: faults.Join(namespace.err(), workload.err())}
-	if out.Plan, out.Err = b.plan(pipe, enforced); out.Err != nil {
-		out.Plan = b.standard
-		return out
-	}
-	for _, o := range shadows {
-		with := document.InsertInOrder(enforced, o)
-		plan, err := b.plan(pipe, with)
-		if err != nil {
-			out.Unevaluated = append(out.Unevaluated, fmt.Errorf("%s: %w", o.Subject(), err))
-			continue
-		}
-		out.Shadows = append(out.Shadows, Shadow{Overlay: o.Name.Value, Mode: o.ModeOf(), Plan: plan})
-	}
-	return out
-}
 
 // plan compiles a pipeline with overlays, once.
 func (b *Rulebook) plan(pipe *document.Pipeline, overlays []*document.Overlay) (*engine.Plan, error) {

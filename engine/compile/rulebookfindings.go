@@ -18,7 +18,7 @@ type OverlayEffect struct {
 
 // Same reports whether two effects are equal, for the same objects in the same mode.
 func (e OverlayEffect) Same(other OverlayEffect) bool {
-	return slices.Equal(e.Changes, other.Changes) && e.Overlay.ModeOf() == other.Overlay.ModeOf() && e.Overlay.PriorityOf() == other.Overlay.PriorityOf() &&
+	return e.Overlay.Uses().Value == other.Overlay.Uses().Value && slices.Equal(e.Changes, other.Changes) && e.Overlay.ModeOf() == other.Overlay.ModeOf() && e.Overlay.PriorityOf() == other.Overlay.PriorityOf() &&
 		e.Overlay.Match.String() == other.Overlay.Match.String()
 }
 
@@ -33,6 +33,9 @@ func (b *Rulebook) Effects() []OverlayEffect {
 				continue
 			}
 			base, with := b.plans[planKey(pipe, nil)], b.plans[planKey(pipe, []*document.Overlay{o})]
+			if !o.Uses().IsZero() {
+				base = b.standard
+			}
 			out = append(out, OverlayEffect{Overlay: o, Pipeline: pipe.ID(), Changes: engine.Diff(base, with)})
 		}
 	}

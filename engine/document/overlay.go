@@ -32,13 +32,14 @@ const (
 	ModeAudit = "Audit"
 )
 
-// Change is one step of an overlay: one verb (Params, Disable, Replace, Before, After or Add) and,
+// Change is one step of an overlay: one verb (Use, Params, Disable, Replace, Before, After or Add) and,
 // for Replace, Before and After, one part (RuleSet, Stage, Rule, Decision or Validation).
 //
 // Paths name a rule set, set/stage, set/stage/rule, set/decision or set/validation; the set may
 // carry @version.
 type Change struct {
 	Pos     source.Scalar // position only
+	Use     source.Scalar // name or name@version of the pipeline that decides for objects that pin none
 	Params  []Assignment  // "set.param", or the bare param if only one set has it
 	Disable source.Scalar
 	Replace source.Scalar
@@ -79,9 +80,27 @@ func (o *Overlay) Before(other *Overlay) bool {
 	return o.Name.Value < other.Name.Value
 }
 
+// Uses is the pipeline, name or name@version, that the overlay chooses; empty = it leaves that to others.
+func (o *Overlay) Uses() source.Scalar {
+	for i := range o.Changes {
+		if use := o.Changes[i].Use; !use.IsZero() {
+			return use
+		}
+	}
+	return source.Scalar{}
+}
+
+// Means is the pipeline, name or name@version, that the overlay is about: the one that it chooses, or that it names; empty = all.
+func (o *Overlay) Means() source.Scalar {
+	if use := o.Uses(); !use.IsZero() {
+		return use
+	}
+	return o.Pipeline
+}
+
 // AppliesTo reports whether the overlay changes a pipeline.
 func (o *Overlay) AppliesTo(p *Pipeline) bool {
-	ref := o.Pipeline.Value
+	ref := o.Means().Value
 	return ref == "" || ref == p.Name.Value || ref == p.ID()
 }
 
@@ -91,6 +110,8 @@ func (o *Overlay) Subject() string { return KindOverlay + " " + o.Name.Value }
 // Verb returns the verb's key and value.
 func (c *Change) Verb() (key string, path source.Scalar) {
 	switch {
+	case !c.Use.IsZero():
+		return "use", c.Use
 	case !c.Disable.IsZero():
 		return "disable", c.Disable
 	case !c.Replace.IsZero():
@@ -180,6 +201,7 @@ func (d *Decoder) overlayFields(o *Overlay) fields {
 func (d *Decoder) changeFields(c *Change, at source.Scalar) fields {
 	c.Pos = at
 	return fields{
+		"use":        d.into(&c.Use),
 		"params":     d.assignments(&c.Params),
 		"disable":    d.into(&c.Disable),
 		"replace":    d.into(&c.Replace),
@@ -205,20 +227,30 @@ func (d *Decoder) checkOverlay(n *yaml.Node, o *Overlay) {
 	if len(o.Changes) == 0 {
 		d.Problem(n, "spec.change is required: a list of what the overlay does")
 	}
+	var uses []source.Scalar
 	for i := range o.Changes {
 		d.checkChange(&o.Changes[i])
+		if use := o.Changes[i].Use; !use.IsZero() {
+			uses = append(uses, use)
+		}
+	}
+	switch {
+	case len(uses) > 1:
+		d.Problems.At(uses[1], d.Subject, "an overlay can use one pipeline; write another overlay for other objects")
+	case len(uses) > 0 && !o.Pipeline.IsZero():
+		d.Problems.At(o.Pipeline, d.Subject, "an overlay that uses a pipeline changes that one; leave pipeline out")
 	}
 }
 
 func (d *Decoder) checkChange(c *Change) {
 	verbs := 0
-	for _, given := range []bool{len(c.Params) > 0, !c.Disable.IsZero(), !c.Replace.IsZero(), !c.Before.IsZero(), !c.After.IsZero(), !c.Add.IsZero()} {
+	for _, given := range []bool{!c.Use.IsZero(), len(c.Params) > 0, !c.Disable.IsZero(), !c.Replace.IsZero(), !c.Before.IsZero(), !c.After.IsZero(), !c.Add.IsZero()} {
 		if given {
 			verbs++
 		}
 	}
 	if verbs != 1 {
-		d.Problems.At(c.Pos, d.Subject, "a change has exactly one of params, disable, replace, before, after and add")
+		d.Problems.At(c.Pos, d.Subject, "a change has exactly one of use, params, disable, replace, before, after and add")
 		return
 	}
 	parts := 0
@@ -239,7 +271,7 @@ func (d *Decoder) checkChange(c *Change) {
 			d.Problems.At(path, d.Subject, verb+" comes without a "+c.Part())
 		}
 	}
-	if !c.Digest.IsZero() && (verb == "params" || verb == "add") {
+	if !c.Digest.IsZero() && (verb == "use" || verb == "params" || verb == "add") {
 		d.Problems.At(c.Digest, d.Subject, "digest belongs to disable, replace, before and after")
 	}
 	d.checkPart(c, verb)

@@ -76,9 +76,12 @@ type RuleOverlayMatch struct {
 	VPASelector      *metav1.LabelSelector `json:"vpaSelector,omitempty"`
 }
 
-// Change has one of params, disable, replace, before, after and add; replace, before and after come with one of ruleSet,
+// Change has one of use, params, disable, replace, before, after and add; replace, before and after come with one of ruleSet,
 // stage, rule, decision and validation.
 type Change struct {
+	// Pipeline, name or name@version, that decides for the VerticalPodAutoscalers that are matched and pin none. The other
+	// changes of the overlay are to that pipeline.
+	Use string `json:"use,omitempty"`
 	// Parameters by name, ruleset.param or the param alone where one rule set has it.
 	Params map[string]apiextensionsv1.JSON `json:"params,omitempty"`
 	// Path of what is taken out: rule set, set/stage, set/stage/rule, set/decision or set/validation.

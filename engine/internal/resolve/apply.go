@@ -22,6 +22,7 @@ func (r *Resolved) Apply(o *document.Overlay, lib *document.Library, ps *source.
 		var err error
 		at := path
 		switch verb {
+		case "use": // the rulebook has chosen
 		case "params":
 			r.setParams(o, c.Params, ps)
 		case "disable":

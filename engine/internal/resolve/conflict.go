@@ -32,6 +32,7 @@ func (r *Resolved) touches(o *document.Overlay) []touch {
 		c := &o.Changes[i]
 		verb, path := c.Verb()
 		switch verb {
+		case "use":
 		case "params":
 			for _, p := range c.Params {
 				if key, err := r.paramKey(p.Path.Value); err == nil {
@@ -160,10 +161,15 @@ func setOfParam(path string) string {
 	return set
 }
 
+// Rivals reports whether two overlays may match one object, at one priority, and not both are only tried.
+func Rivals(a, b *document.Overlay) bool {
+	return a.PriorityOf() == b.PriorityOf() && a.Match.Overlaps(&b.Match) && (a.ModeOf() == document.ModeEnforce || b.ModeOf() == document.ModeEnforce)
+}
+
 // Conflict reports what two overlays of equal priority both change, if one object may match both:
 // which one wins would depend on their names.
 func (r *Resolved) Conflict(a, b *document.Overlay, ps *source.Collector) {
-	if a.PriorityOf() != b.PriorityOf() || !a.Match.Overlaps(&b.Match) || (a.ModeOf() != document.ModeEnforce && b.ModeOf() != document.ModeEnforce) {
+	if !Rivals(a, b) {
 		return
 	}
 	others := r.touches(a)
