@@ -27,7 +27,7 @@ help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 	@echo
 	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=5m  LONG=1 (make test-all also tries more seeds, fuzzes, and detects races)  BUSY=1 or BUSY=unit (make test, test-all and test-unit: on a busy machine)  MANY=1 (make test-unit: all random cases)  RULES_DIR=folder'
-	@echo '             PROGRAMS=upstream,celvpa (make bench-recommender, bench-pods and bench-updater)  CHECK=1 (make bench-… fails if a target is missed)'
+	@echo '             PROGRAMS=upstream,celvpa (make bench-recommender, bench-pods and bench-updater)  PIPELINE=follow (make bench-…: what celvpa decides by)  CHECK=1 (make bench-… fails if a target is missed)'
 	@echo '             SCALE=50000, MINUTES=60 and COMPONENTS=recommender,updater (make bench-scale)  NOTE=text (make sizing: what the page is to say of the machine)'
 	@echo '             DURATION=20m, SCALE=50 and SEED=1 (make soak)'
 	@echo '             TRACES=folder of GWA-T-12, VMS=tune, decide or all, RULES="folder folder" and OUTPUT=json (make bench-quality)'
@@ -157,19 +157,19 @@ bench: need-go ## Benchmarks, in the form benchstat reads, and at the end the ta
 
 .PHONY: bench-recommender
 bench-recommender: bench-build ## The recommender beside upstream's on a lab: time, CPU, memory (12 minutes)
-	@exec $(BENCH) recommender $(if $(CHECK),-check) $(if $(PROGRAMS),-programs $(PROGRAMS))
+	@exec $(BENCH) recommender $(if $(CHECK),-check) $(if $(PROGRAMS),-programs $(PROGRAMS)) $(if $(PIPELINE),-pipeline $(PIPELINE))
 
 .PHONY: bench-pods
 bench-pods: bench-build ## The admission controller beside upstream's on a lab, under load over TLS: reviews per second, p99, CPU, memory (5 minutes)
-	@exec $(BENCH) pods $(if $(CHECK),-check) $(if $(PROGRAMS),-programs $(PROGRAMS))
+	@exec $(BENCH) pods $(if $(CHECK),-check) $(if $(PROGRAMS),-programs $(PROGRAMS)) $(if $(PIPELINE),-pipeline $(PIPELINE))
 
 .PHONY: bench-updater
 bench-updater: bench-build ## The updater beside upstream's on a lab, 1000 VPAs with 2000 pods out of range: time, CPU, memory (10 minutes)
-	@exec $(BENCH) updater $(if $(CHECK),-check) $(if $(PROGRAMS),-programs $(PROGRAMS))
+	@exec $(BENCH) updater $(if $(CHECK),-check) $(if $(PROGRAMS),-programs $(PROGRAMS)) $(if $(PIPELINE),-pipeline $(PIPELINE))
 
 .PHONY: bench-scale
 bench-scale: bench-build ## Recommender and updater in a simulated cluster of SCALE=50000 VPAs with three pods each, for an hour of its time (40 minutes); SCALE=500 MINUTES=8 takes half a minute
-	@exec $(BENCH) scale $(if $(CHECK),-check) $(if $(SCALE),-vpas $(SCALE)) $(if $(MINUTES),-minutes $(MINUTES)) $(if $(COMPONENTS),-components $(COMPONENTS))
+	@exec $(BENCH) scale $(if $(CHECK),-check) $(if $(SCALE),-vpas $(SCALE)) $(if $(MINUTES),-minutes $(MINUTES)) $(if $(COMPONENTS),-components $(COMPONENTS)) $(if $(PIPELINE),-pipeline $(PIPELINE))
 
 .PHONY: sizing
 sizing: bench-build ## Measure what docs/sizing.md says, at four sizes, and write it there (an hour; on a quiet machine)

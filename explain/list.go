@@ -14,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate"
 )
@@ -46,9 +47,13 @@ type Gap struct {
 	Target   string `json:"target,omitempty"`   // empty = nothing is recommended
 }
 
-// String returns e.g. 100m → 250m.
-func (g Gap) String() string {
-	return cmp.Or(g.Requests, "-") + " → " + cmp.Or(g.Target, "-")
+// Text is e.g. 100m → 250m, exact or as people read it.
+func (g Gap) Text(exact bool) string {
+	from, to := cmp.Or(g.Requests, "-"), cmp.Or(g.Target, "-")
+	if exact {
+		return from + " → " + to
+	}
+	return quantity.FromTo(from, to)
 }
 
 // NewList puts together VPAs, in the order of their names, with the plan for their pods.

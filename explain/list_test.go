@@ -37,23 +37,23 @@ func TestAListNamesTheVPAThatHasThePods(t *testing.T) {
 func TestAListComparesWhatHasATarget(t *testing.T) {
 	cpu := func(amount string) corev1.ResourceList { return corev1.ResourceList{"cpu": resource.MustParse(amount)} }
 	v := vpaOf("web", "Deployment", "web")
-	require.Equal(t, "- → -", gap(v, nil, "cpu").String())
+	require.Equal(t, "- → -", gap(v, nil, "cpu").Text(true))
 
 	both := pod("web-1", nil)
 	both.Spec.Containers = []corev1.Container{
 		{Name: "app", Resources: corev1.ResourceRequirements{Requests: cpu("4")}}, {Name: "proxy", Resources: corev1.ResourceRequirements{Requests: cpu("100m")}},
 	}
-	require.Equal(t, "4100m → -", gap(v, &both, "cpu").String(), "nothing is recommended")
+	require.Equal(t, "4100m → -", gap(v, &both, "cpu").Text(true), "nothing is recommended")
 
 	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{
 		{ContainerName: "proxy", Target: cpu("50m")}, {ContainerName: "gone", Target: cpu("1")}}}
-	require.Equal(t, "100m → 50m", gap(v, &both, "cpu").String())
-	require.Equal(t, "- → 1050m", gap(v, nil, "cpu").String(), "without a pod, all of it")
+	require.Equal(t, "100m → 50m", gap(v, &both, "cpu").Text(true))
+	require.Equal(t, "- → 1050m", gap(v, nil, "cpu").Text(true), "without a pod, all of it")
 
 	both.Spec.Resources = &corev1.ResourceRequirements{Requests: cpu("5")}
 	v.Status.Recommendation.PodRecommendation = &vpav1.RecommendedResources{Target: cpu("2")}
-	require.Equal(t, "5 → 2", gap(v, &both, "cpu").String())
-	require.Equal(t, "- → -", gap(v, &both, "memory").String())
+	require.Equal(t, "5 → 2", gap(v, &both, "cpu").Text(true))
+	require.Equal(t, "- → -", gap(v, &both, "memory").Text(true))
 }
 
 // TestAVPAWhoseTargetIsGoneSaysSo: the reason was "no pods", and of a cluster a note asked for manifests.

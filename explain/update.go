@@ -227,7 +227,7 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 		}
 		changes := make([]string, len(first.Change))
 		for i, c := range first.Change {
-			changes[i] = c.String()
+			changes[i] = c.Short()
 		}
 		if more := len(changes) - 2; more > 0 {
 			changes = append(changes[:2], fmt.Sprintf("and %d more", more))

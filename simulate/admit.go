@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/matcher"
 	"github.com/celvpa/celvpa/controllers/poddefaults"
@@ -36,12 +37,19 @@ type Admission struct {
 	Allowed  bool              `json:"allowed"`
 	Message  string            `json:"message,omitempty"` // why it is refused
 	Warnings []string          `json:"warnings,omitempty"`
+	Changes  []AdmissionChange `json:"changes,omitempty"`
 	Patch    []patch.Operation `json:"patch,omitempty"`  // for the pod as written
 	Object   map[string]any    `json:"object,omitempty"` // the patched pod; nil if refused
 
 	Subject string        `json:"-"` // names the pod and its workload
 	Why     string        `json:"-"` // which VPA changes it, or why none does
-	Steps   []engine.Step `json:"-"` // set if explain was requested
+	Steps   []engine.Step `json:"-"`
+}
+
+// AdmissionChange is an amount that the patch changes, from what API servers would show to webhooks.
+type AdmissionChange struct {
+	answers.Change
+	Rule string `json:"rule,omitempty"` // that wrote it last
 }
 
 // Refused reports whether any pod is refused.
@@ -55,8 +63,8 @@ type admission struct {
 	pods []manifests.NewPod
 }
 
-// Admit reviews every pod as if created now, and one pod per workload template. explain adds steps.
-func (c *Cluster) Admit(explain bool) (*Admissions, error) {
+// Admit reviews every pod as if created now, and one pod per workload template.
+func (c *Cluster) Admit() (*Admissions, error) {
 	w, unusable := c.world()
 	w.ask(admissions)
 	pods, unread := c.set.NewPods(w.templates())
@@ -70,7 +78,7 @@ func (c *Cluster) Admit(explain bool) (*Admissions, error) {
 	a.noteStale(a.plain(), changed)
 	for i := range pods {
 		c.progress("reviewing pods", i, len(pods))
-		out.Items = append(out.Items, a.review(&pods[i], changed[i], explain))
+		out.Items = append(out.Items, a.review(&pods[i], changed[i]))
 	}
 	return out, faults.Join(unusable, unread)
 }
@@ -83,7 +91,7 @@ func (a *admission) plain() []*corev1.Pod {
 	return out
 }
 
-func (a *admission) review(p *manifests.NewPod, by changedBy, explain bool) Admission {
+func (a *admission) review(p *manifests.NewPod, by changedBy) Admission {
 	pod := p.Pod.DeepCopy()
 	for _, fault := range manifests.PodFaults(pod) {
 		a.note("%s: API servers refuse %s: %s", p.Source, p, fault)
@@ -98,19 +106,19 @@ func (a *admission) review(p *manifests.NewPod, by changedBy, explain bool) Admi
 	if v != nil {
 		req.VPA, rules = v.Object, v.Rules
 	}
-	var trace *engine.Trace
-	if explain {
-		trace = &engine.Trace{}
-		if v != nil {
-			matcher.Ask(rules.Plan, matcher.Admission, v.Object, trace)
-		}
+	trace := &engine.Trace{}
+	if v != nil {
+		matcher.Ask(rules.Plan, matcher.Admission, v.Object, trace)
 	}
 	answer := podreview.Review(rules.Plan, req, trace)
-	item := Admission{Pod: p.Key(), Allowed: answer.Allowed(), Subject: p.String(), Why: by.why}
+	item := Admission{Pod: p.Key(), Allowed: answer.Allowed(), Subject: p.String(), Why: by.why, Steps: trace.Steps()}
 	item.Warnings = append(answer.Warnings, a.tried(p, v, req, rules.Shadows, &answer)...)
 	a.noteAnswer(p, v, &answer)
 	if item.Allowed {
 		a.change(p, &item, answer.Patch)
+		for _, change := range facts.Alterations(pod, answer.Change) {
+			item.Changes = append(item.Changes, AdmissionChange{Change: answers.Change(change), Rule: lastRule(item.Steps, change.Container, change.Field)})
+		}
 	} else {
 		var causes []string
 		for _, c := range answer.Causes {
@@ -118,10 +126,17 @@ func (a *admission) review(p *manifests.NewPod, by changedBy, explain bool) Admi
 		}
 		item.Message = strings.Join(causes, "; ")
 	}
-	if trace != nil {
-		item.Steps = trace.Steps()
-	}
 	return item
+}
+
+// lastRule is the rule that wrote a field of a container, or of the pod, last; empty if a trace has none.
+func lastRule(steps []engine.Step, container, field string) string {
+	for _, step := range slices.Backward(steps) {
+		if step.Item == container && step.Field == field {
+			return step.Path()
+		}
+	}
+	return ""
 }
 
 // change patches the object as written.

@@ -85,7 +85,7 @@ func TestACustomOwnerOfATargetIsAParentIfItIsScalable(t *testing.T) {
 			}
 
 			admitted := of()
-			admissions, err := admitted.Admit(false)
+			admissions, err := admitted.Admit()
 			require.NoError(t, err)
 			require.Len(t, admissions.Items, 3, "two pods, and one of the template")
 			for _, item := range admissions.Items {

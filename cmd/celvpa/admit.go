@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	patch "gomodules.xyz/jsonpatch/v2"
 
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 )
@@ -35,7 +37,7 @@ Of several objects with one name the first counts. A VerticalPodAutoscaler may a
 a recommendation counts, so that -f - with recommendations can stand beside the folder that they were made for.
 
 The output is the pods as they were written, with the admission controller's changes: -o yaml prints manifests, -o patch a
-JSON Patch for each pod, -o json both with the reason of each refusal, -o table a summary. --explain shows on standard error
+JSON Patch for each pod, -o json both with the reason of each refusal, -o table which amounts change and by which rule. --explain shows on standard error
 which VerticalPodAutoscaler changes each pod, or why none does, and which rule changed what.
 
 Exit code 0: all pods would be accepted; 1: one would be refused; 2: an input could not be read, there was no pod, or the
@@ -57,10 +59,10 @@ func runAdmit(cmd *cobra.Command, o *offline) error {
 	if err != nil {
 		return err
 	}
-	result, unusable := cluster.Admit(o.explain)
+	result, unusable := cluster.Admit()
 	notes := cluster.Notes()
 	for i := range result.Items {
-		if item := &result.Items[i]; !item.Allowed {
+		if item := &result.Items[i]; !item.Allowed && o.form != "table" && o.form != "wide" { // tables say it below
 			notes = append(notes, fmt.Sprintf("pod %s is refused: %s", item.Pod, item.Message))
 		}
 	}
@@ -97,23 +99,41 @@ func admitForms(r *simulate.Admissions) map[string]func(*page) {
 	return forms
 }
 
-// printAdmissions prints a row for each pod.
+// printAdmissions prints a row for each amount that changes, and why pods are refused.
 func printAdmissions(p *page, r *simulate.Admissions, wide bool) {
 	if len(r.Items) == 0 {
 		return
 	}
-	head := []any{"POD", "ALLOWED", "CHANGES", "MESSAGE"}
-	if wide {
-		head = append(head, "WHY")
-	}
-	p.row(head...)
+	p.row("POD", "ALLOWED", "CONTAINER", "FIELD", "CHANGE", "RULE")
 	for i := range r.Items {
 		item := &r.Items[i]
-		cells := []any{item.Pod, item.Allowed, len(item.Patch), cmp.Or(item.Message, strings.Join(item.Warnings, "; "), "-")}
-		if wide {
-			cells = append(cells, item.Why)
+		if len(item.Changes) == 0 {
+			p.row(item.Pod, item.Allowed, "-", "-", "-", "-")
 		}
-		p.row(cells...)
+		for _, c := range item.Changes {
+			change := quantity.FromTo(cmp.Or(c.From, answers.Unset), c.To)
+			if wide {
+				change = cmp.Or(c.From, answers.Unset) + " → " + c.To
+			}
+			p.row(item.Pod, item.Allowed, cmp.Or(c.Container, podRow), c.Field, change, cmp.Or(c.Rule, "-"))
+		}
+	}
+	gap := "\n"
+	tell := func(item *simulate.Admission, text string) {
+		p.printf("%s", gap)
+		gap = ""
+		p.wrapped("", item.Pod+text)
+	}
+	for i := range r.Items {
+		item := &r.Items[i]
+		if !item.Allowed {
+			tell(item, " is refused: "+item.Message)
+		} else if wide || len(item.Changes) == 0 {
+			tell(item, ": "+item.Why)
+		}
+		for _, warning := range item.Warnings {
+			tell(item, ": "+warning)
+		}
 	}
 }
 

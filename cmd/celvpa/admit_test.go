@@ -137,6 +137,8 @@ func TestTheAdmitCommand(t *testing.T) {
 		"nothing to change":           {args: "-f whole.yaml", out: whole},
 		"a refusal":                   {args: "-f whole.yaml -f shop.yaml -o patch --feature-gates PodLevelResources=true", out: "celvpa: pod default/whole is refused: spec.resources: pods with resources at pod level are refused in a namespace with a LimitRange of type Container: small; remove it, or remove spec.resources from the pod (rule pod-level-pods/no-container-limit-range)\n" + patch, no: true},
 		"a refusal and a mistake":     {args: "-f whole.yaml -f typo.yaml -f shop.yaml -o patch --feature-gates PodLevelResources=true", out: "celvpa: pod default/whole is refused: spec.resources: pods with resources at pod level are refused in a namespace with a LimitRange of type Container: small; remove it, or remove spec.resources from the pod (rule pod-level-pods/no-container-limit-range)\n" + patch, fails: `typo.yaml:1: Pod default/typo cannot be read: spec.containers[0].resources.limits.cpu is "1 core", which is not a quantity`},
+		"a table":                     {args: "-f shop.yaml -o table", out: "POD        ALLOWED  CONTAINER  FIELD            CHANGE        RULE\nweb/shop-  true     app        requests.cpu     unset → 500m  requests/recommended/request\nweb/shop-  true     app        requests.memory  unset → 1Gi   requests/recommended/request\n"},
+		"a table with a refusal":      {args: "-f whole.yaml -o table --feature-gates PodLevelResources=true", no: true, out: "POD            ALLOWED  CONTAINER  FIELD  CHANGE  RULE\ndefault/whole  false    -          -      -       -\n\ndefault/whole is refused: spec.resources: pods with resources at pod level are refused in a namespace with a LimitRange\n    of type Container: small; remove it, or remove spec.resources from the pod (rule\n    pod-level-pods/no-container-limit-range)\n"},
 		"a file that is missing":      {args: "-f missing.yaml -f shop.yaml -o patch", out: patch, fails: "cannot read missing.yaml: no such file or directory"},
 		"an unreadable VPA":           {args: "-f shop.yaml -f - -o patch", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: patch, fails: "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
 		"an overlay that is no good":  {args: "-f shop.yaml -f - -o patch", stdin: "{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: odd}, spec: {change: [{disable: nothing}]}}", out: patch, fails: "RuleOverlay odd cannot be used"},
@@ -163,6 +165,7 @@ func TestTheJSONOfAdmitIsAContract(t *testing.T) {
 	got, err := json.Marshal(report)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"items":[{"pod":"web/shop-","allowed":true,"warnings":["RuleOverlay memory-only (Warn) would change the pod: container app request cpu 500m → unset"],
+		"changes":[{"container":"app","field":"requests.cpu","to":"500m","rule":"requests/recommended/request"},{"container":"app","field":"requests.memory","to":"1Gi","rule":"requests/recommended/request"}],
 		"patch":[{"op":"add","path":"/metadata/annotations","value":{}},
 			{"op":"add","path":"/spec/containers/0/resources","value":{}},
 			{"op":"add","path":"/spec/containers/0/resources/requests","value":{}},

@@ -37,7 +37,7 @@ type part struct {
 	lease   string // default of --leader-elect-resource-name; empty for a part that every replica runs
 	points  []string
 
-	growth              growth          // of its heap, where it is alone in its process; zero = the usual
+	growth              int             // of its heap in percent, where it is alone in its process; 0 = the usual
 	writesOverlayStatus bool            // it writes the status of RuleOverlays
 	targetOnly          bool            // of recommendations it reads only the target
 	templates           bool            // with gate CPUStartupBoost it reads the pod templates of those controllers

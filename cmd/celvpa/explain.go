@@ -13,6 +13,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/inspect"
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -232,10 +233,13 @@ func printTargets(p *page, list []explain.Amounts) {
 		if n := len(a.Way); n > 0 {
 			by = a.Way[n-1].Path()
 		}
-		p.row(cmp.Or(a.Container, podRow), a.Resource, percentile(a.Usage, "90"), cmp.Or(a.LowerBound, "-"), cmp.Or(a.Target, "-"), cmp.Or(a.UpperBound, "-"), by)
+		p.row(cmp.Or(a.Container, podRow), a.Resource, quantity.Short(percentile(a.Usage, "90")), short(a.LowerBound), short(a.Target), short(a.UpperBound), by)
 	}
 	p.end()
 }
+
+// short is an amount as people read it.
+func short(amount string) string { return cmp.Or(quantity.Short(amount), "-") }
 
 // podGroup are pods with which the updater does the same by the same rule.
 type podGroup struct {
@@ -289,7 +293,7 @@ func requestChanges(list []answers.Change) string {
 			limits = "; and limits"
 			continue
 		}
-		text := fmt.Sprintf("%s %s → %s", field, cmp.Or(change.From, answers.Unset), change.To)
+		text := field + " " + quantity.FromTo(cmp.Or(change.From, answers.Unset), change.To)
 		if n := len(out); n > 0 && change.Container == container {
 			out[n-1] += ", " + text
 			continue

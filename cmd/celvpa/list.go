@@ -65,7 +65,7 @@ func printList(p *page, list *explain.List, wide bool) {
 		if r.Next != "" {
 			next = fmt.Sprintf("%s %d of %d", r.Next, r.Count, r.Pods)
 		}
-		cells := []any{namespace, name, r.Target, r.Mode, r.Pods, r.CPU, r.Memory, next, cmp.Or(r.Rule, "-")}
+		cells := []any{namespace, name, r.Target, r.Mode, r.Pods, r.CPU.Text(wide), r.Memory.Text(wide), next, cmp.Or(r.Rule, "-")}
 		switch {
 		case wide:
 			cells = append(cells, cmp.Or(r.Reason, "-"))

@@ -12,29 +12,14 @@ import (
 	"github.com/celvpa/celvpa/controllers/cycle"
 )
 
-// growth is by how many percent the heap may grow beyond live data before a garbage collection; Go's default is 100.
-type growth struct {
-	small int
-	large int    // for a heap whose live data takes more than from bytes
-	from  uint64 // bytes
-}
-
-var (
-	// usualGrowth takes, under many reviews, up to a seventh more CPU than 100, and 16 MiB less. Half of gigabytes is more than CPU
-	// time is worth.
-	usualGrowth = growth{small: 50, large: 25, from: 1 << 30}
-	// updaterGrowth is for a process that only runs the updater: it keeps much of the cluster in memory, and works for seconds in a
-	// minute. In a large cluster a cycle allocates half of what is live, and must end in time.
-	updaterGrowth = growth{small: 20, large: 45, from: 512 << 20}
+// By how many percent the heap may grow beyond live data before a garbage collection.
+const (
+	// usualGrowth takes, under many reviews, up to a seventh more CPU than Go's default of 100, and 16 MiB less.
+	usualGrowth = 50
+	// updaterGrowth is for a process that only runs the updater: in a large cluster each cycle allocates three times what is live,
+	// and must end in time.
+	updaterGrowth = 100
 )
-
-// at is the percentage for so much live data.
-func (g growth) at(live uint64) int {
-	if live > g.from {
-		return g.large
-	}
-	return g.small
-}
 
 // When afterWork looks and acts. Sizes are in bytes allocated.
 const (
@@ -49,27 +34,20 @@ type afterWork struct {
 	clock     clock.WithTicker
 	allocated func() uint64 // bytes since the process started
 	release   func()
-	live      func() uint64 // bytes in use after the last garbage collection
-	growth    growth
-	grow      func(percent int)
 
-	percent        int    // of growth that is in force
 	last, released uint64 // allocated bytes at the last look, and at the last release
 }
 
 // saveMemory makes the process save memory. If users set $GOGC or $GOMEMLIMIT, it leaves
 // memory to Go and returns nil.
-func saveMemory(growth growth) *afterWork {
+func saveMemory(growth int) *afterWork {
 	for _, own := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(own) != "" {
 			return nil
 		}
 	}
-	debug.SetGCPercent(growth.small)
-	return &afterWork{
-		clock: clock.RealClock{}, allocated: readMetric("/gc/heap/allocs:bytes"), release: debug.FreeOSMemory,
-		live: readMetric("/gc/heap/live:bytes"), growth: growth, percent: growth.small, grow: func(percent int) { debug.SetGCPercent(percent) },
-	}
+	debug.SetGCPercent(growth)
+	return &afterWork{clock: clock.RealClock{}, allocated: allocatedBytes, release: debug.FreeOSMemory}
 }
 
 // NeedLeaderElection is false: every replica saves memory.
@@ -82,10 +60,6 @@ func (a *afterWork) Start(ctx context.Context) error {
 }
 
 func (a *afterWork) look() {
-	if percent := a.growth.at(a.live()); percent != a.percent {
-		a.grow(percent)
-		a.percent = percent
-	}
 	now := a.allocated()
 	if now-a.last < quietBelow && now-a.released >= releaseFrom {
 		a.release()
@@ -94,11 +68,8 @@ func (a *afterWork) look() {
 	a.last = now
 }
 
-// readMetric reads a number of the Go runtime.
-func readMetric(name string) func() uint64 {
-	return func() uint64 {
-		sample := []metrics.Sample{{Name: name}}
-		metrics.Read(sample)
-		return sample[0].Value.Uint64()
-	}
+func allocatedBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

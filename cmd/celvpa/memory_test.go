@@ -11,7 +11,7 @@ func TestMemoryIsGivenBackWhenWorkIsDone(t *testing.T) {
 	const mib = 1 << 20
 	var now uint64
 	released := 0
-	a := &afterWork{allocated: func() uint64 { return now }, release: func() { released++ }, live: func() uint64 { return 0 }}
+	a := &afterWork{allocated: func() uint64 { return now }, release: func() { released++ }}
 	for _, step := range []struct {
 		allocated uint64
 		want      int
@@ -36,20 +36,6 @@ func TestMemoryIsGivenBackWhenWorkIsDone(t *testing.T) {
 	}
 }
 
-// TestLargeHeapsGrowDifferently: half of three gigabytes is more than the memory that was aimed at, and an updater that collects
-// a gigabyte of garbage by fifths works twice as long.
-func TestLargeHeapsGrowDifferently(t *testing.T) {
-	for growth, want := range map[growth][]int{usualGrowth: {25, 50}, updaterGrowth: {45, 20}} {
-		var live uint64
-		var grown []int
-		a := &afterWork{allocated: func() uint64 { return 0 }, release: func() {}, live: func() uint64 { return live }, growth: growth, percent: growth.small, grow: func(p int) { grown = append(grown, p) }}
-		for _, live = range []uint64{1 << 20, growth.from, growth.from + 1, 3 << 30, 1 << 20, 1} {
-			a.look()
-		}
-		require.Equal(t, want, grown)
-	}
-}
-
 func TestUsersManageMemoryTheirOwnWay(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
@@ -63,5 +49,5 @@ func TestUsersManageMemoryTheirOwnWay(t *testing.T) {
 	}
 	t.Setenv("GOGC", "")
 	require.NotNil(t, saveMemory(usualGrowth))
-	require.Equal(t, usualGrowth.small, debug.SetGCPercent(100))
+	require.Equal(t, usualGrowth, debug.SetGCPercent(100))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/explain"
@@ -106,7 +107,7 @@ func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
 		row := func(container string, bounds ...corev1.ResourceList) {
 			cells := []any{v.Namespace, v.Name, container}
 			for _, bound := range bounds {
-				cells = append(cells, quantityText(bound, corev1.ResourceCPU), quantityText(bound, corev1.ResourceMemory))
+				cells = append(cells, quantityText(bound, corev1.ResourceCPU, wide), quantityText(bound, corev1.ResourceMemory, wide))
 			}
 			if wide {
 				cells = append(cells, cmp.Or(explain.TargetText(v), "-"), cmp.Or(v.WrittenMode(), "-"))
@@ -138,11 +139,15 @@ func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
 	}
 }
 
-func quantityText(list corev1.ResourceList, name corev1.ResourceName) string {
-	if q, ok := list[name]; ok {
+func quantityText(list corev1.ResourceList, name corev1.ResourceName, exact bool) string {
+	q, ok := list[name]
+	switch {
+	case !ok:
+		return "-"
+	case exact:
 		return q.String()
 	}
-	return "-"
+	return quantity.Short(q.String())
 }
 
 // printConditions prints the conditions that say more than that all is well. LowConfidence, which all young VPAs have, is one line.

@@ -21,7 +21,7 @@ import (
 func recommended(t *testing.T, manifests, usage string, more ...string) (rows, rest []string, err error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	args := []string{"recommend", "-f", "-"}
+	args := []string{"recommend", "-o", "wide", "-f", "-"}
 	if usage != "" {
 		require.NoError(t, os.WriteFile("usage.csv", []byte(usage), 0o600))
 		args = append(args, "--usage", "usage.csv")

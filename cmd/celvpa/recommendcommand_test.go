@@ -22,7 +22,7 @@ func TestTheRecommendCommand(t *testing.T) {
 	write("falling.csv", minutes(60, "shop-7c5687bd57-659fr", "app", func(i int) string { return map[bool]string{true: "1", false: "0.1"}[i < 30] }, func(i int) string { return map[bool]string{true: "1073741824", false: "209715200"}[i < 30] }))
 	write("bad.csv", "soon,web,shop-7c5687bd57-659fr,app,cpu,1\n"+hour("shop-7c5687bd57-659fr", "app"))
 	const header = "NAMESPACE  VPA   CONTAINER  TARGET-CPU  TARGET-MEMORY  LOWER-CPU  LOWER-MEMORY  UPPER-CPU  UPPER-MEMORY  UNCAPPED-CPU  UNCAPPED-MEMORY\n"
-	const row = "web        shop  app        126m        250Mi          120m       250Mi         3201m      6304780788    126m          250Mi\n"
+	const row = "web        shop  app        126m        250Mi          120m       250Mi         3201m      5.87Gi        126m          250Mi\n"
 	const unsure = "\n" + unsureText + "web/shop\n"
 	for name, tt := range map[string]struct {
 		args, stdin, out, fails string
@@ -31,9 +31,9 @@ func TestTheRecommendCommand(t *testing.T) {
 		"a table":                        {args: "-f shop.yaml --usage usage.csv", out: header + row + unsure},
 		"standard input":                 {args: "-f shop.yaml --usage -", stdin: hour("shop-7c5687bd57-659fr", "app"), out: header + row + unsure},
 		"a row that cannot be used":      {args: "-f shop.yaml --usage bad.csv", out: "celvpa: bad.csv:1: \"soon\" is not a time: write it like 2026-01-31T12:00:00Z or as seconds since 1970; this row is left out\n" + header + row + unsure},
-		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than 2026-01-01T00:01:00Z\n" + header + "web        shop  app        126m        250Mi          25m        250Mi         181566m    357589164680  126m          250Mi\n" + unsure},
-		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: header + "web        shop  app        1168m       1238659775     120m       1180340057    29675m     31470355978   1168m         1238659775\n" + unsure},
-		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: header + "web        shop  app        220m        431571270      209m       411251635     5589m      10964836164   220m          431571270\n" + unsure},
+		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than 2026-01-01T00:01:00Z\n" + header + "web        shop  app        126m        250Mi          25m        250Mi         182        333Gi         126m          250Mi\n" + unsure},
+		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: header + "web        shop  app        1168m       1.15Gi         120m       1.1Gi         29675m     29.3Gi        1168m         1.15Gi\n" + unsure},
+		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: header + "web        shop  app        220m        412Mi          209m       392Mi         5589m      10.2Gi        220m          412Mi\n" + unsure},
 		"a file that is missing":         {args: "-f shop.yaml --usage usage.csv --usage missing.csv", out: header + row + unsure, fails: "cannot read usage from missing.csv: no such file or directory"},
 		"a manifest twice":               {args: "-f shop.yaml -f shop.yaml --usage usage.csv", out: "celvpa: shop.yaml:4: Deployment web/shop is already defined at shop.yaml:4; keep one of them; the first counts\n" + header + row + unsure},
 		"two manifests of one":           {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {updatePolicy: {updateMode: Initial}, ", 1), fails: "VerticalPodAutoscaler web/shop has different specs at shop.yaml:2 and standard input:2; keep one of them: none is used"},

@@ -51,11 +51,11 @@ func TestFeaturesBehindGatesWorkOnFiles(t *testing.T) {
 		"an OOM without the gate":               {"-f oom.yaml --usage oom.csv", "app 126m 1389197403 126m 1389197403"},                                   // that of 1.2e9
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := celvpa(t, append([]string{"recommend", "--recommendation-min-samples=0"}, strings.Fields(tt.args)...)...)
+			out, err := celvpa(t, append([]string{"recommend", "-o", "wide", "--recommendation-min-samples=0"}, strings.Fields(tt.args)...)...)
 			require.NoError(t, err)
 			var rows []string
 			for line := range strings.Lines(out) {
-				if f := strings.Fields(line); len(f) == 11 && f[0] == "web" {
+				if f := strings.Fields(line); len(f) == 13 && f[0] == "web" {
 					rows = append(rows, strings.Join([]string{f[2], f[3], f[4], f[9], f[10]}, " "))
 				}
 			}

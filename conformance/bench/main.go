@@ -64,7 +64,7 @@ func (b benchmark) run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	programs, err := build(ctx, o.programs, b.component)
+	programs, err := build(ctx, o.programs, b.component, o.pipeline)
 	if err != nil {
 		return err
 	}
@@ -157,6 +157,7 @@ func run(ctx context.Context, args []string) error {
 type options struct {
 	lab         string
 	programs    list
+	pipeline    string
 	vpas        int
 	rounds      int
 	check, keep bool
@@ -167,12 +168,15 @@ func (b benchmark) parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench "+b.name, flag.ContinueOnError)
 	flags.StringVar(&o.lab, "lab", "bench-"+b.name, "name of the lab")
 	flags.Var(&o.programs, "programs", "programs to measure, in this order: upstream, celvpa")
+	flags.StringVar(&o.pipeline, "pipeline", "", aboutPipeline)
 	flags.IntVar(&o.vpas, "vpas", o.vpas, "VerticalPodAutoscalers, each with a Deployment of its own; targets are for the default")
 	flags.IntVar(&o.rounds, "rounds", o.rounds, "rounds, in each of which every program is measured once")
 	flags.BoolVar(&o.check, "check", false, "exit with 1 if a target is missed")
 	flags.BoolVar(&o.keep, "keep-lab", false, "leave the lab running, and reuse what a lab that already runs holds")
 	return o, parseFlags(flags, args, "-programs", &o.programs, upstream, celvpa)
 }
+
+const aboutPipeline = "pipeline by which celvpa decides, such as follow"
 
 // parseFlags parses flags of which one is a list of known words.
 func parseFlags(flags *flag.FlagSet, args []string, name string, words *list, known ...string) error {

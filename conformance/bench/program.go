@@ -37,13 +37,17 @@ type program struct {
 }
 
 // build compiles a component of each named program into bin/. Upstream's stays there for the next
-// time.
-func build(ctx context.Context, names []string, component string) (out []program, err error) {
+// time. celvpa decides by the shipped pipeline of that name; empty = the default one.
+func build(ctx context.Context, names []string, component, pipeline string) (out []program, err error) {
 	for _, name := range names {
 		p := program{name: name}
 		switch name {
 		case celvpa:
 			p.ours, p.args = true, []string{component}
+			if pipeline != "" {
+				p.name += " " + pipeline
+				p.args = append(p.args, "--pipelines="+pipeline, "--pipeline="+pipeline)
+			}
 			p.path, err = harness.Build(ctx)
 		case upstream:
 			p.name += " " + harness.UpstreamRelease

@@ -34,6 +34,7 @@ type scaling struct {
 	check      bool
 	doc        string
 	note       string
+	pipeline   string
 	folder     string
 	program    program
 }
@@ -44,6 +45,7 @@ func runScale(ctx context.Context, args []string) error {
 	flags.Var(&s.sizes, "vpas", "VerticalPodAutoscalers, each with a Deployment of three pods of two containers; several sizes are measured one after the other")
 	flags.Var(&s.components, "components", "what to measure: recommender, updater")
 	flags.IntVar(&s.minutes, "minutes", 60, "minutes that pass in the cluster")
+	flags.StringVar(&s.pipeline, "pipeline", "", aboutPipeline)
 	flags.BoolVar(&s.check, "check", false, "exit with 1 if a target is missed")
 	flags.StringVar(&s.doc, "doc", "", "page whose tables are replaced by what was measured, such as docs/sizing.md")
 	flags.StringVar(&s.note, "note", "", "what the tables of the page are to say of the machine")
@@ -62,7 +64,7 @@ func (s *scaling) run(ctx context.Context) error {
 		return err
 	}
 	s.folder = filepath.Join(root, "bin", "bench-scale")
-	programs, err := build(ctx, []string{celvpa}, "recommender")
+	programs, err := build(ctx, []string{celvpa}, "recommender", s.pipeline)
 	if err != nil {
 		return err
 	}
@@ -263,7 +265,7 @@ current-context: standin
 	minute, qps := pace(vpas)
 	qps *= time.Minute.Seconds() / minute.Seconds() // the cluster's time is faster
 	p := s.program
-	p.args = []string{component}
+	p.args = append([]string{component}, p.args[1:]...)
 	return l.start(p, component, nil, append(flags, fmt.Sprintf("--kube-api-qps=%g", qps), fmt.Sprintf("--kube-api-burst=%.0f", 2*qps)))
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/inspect"
 	"github.com/celvpa/celvpa/controllers/podpatch"
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -82,8 +83,8 @@ func (s *story) heard(line harness.LogLine) {
 		if from == "0" {
 			from = "none"
 		}
-		say("recommendation  container %s: %s %s → %s, set by rule %s (%s)",
-			line.Text("container"), line.Text("resource"), from, line.Text("to"), line.Text("rule"), line.Text("at"))
+		say("recommendation  container %s: %s %s, set by rule %s (%s)",
+			line.Text("container"), line.Text("resource"), quantity.FromTo(from, line.Text("to")), line.Text("rule"), line.Text("at"))
 	case "pod evicted", "pod resized in place":
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -266,7 +267,7 @@ func list(l corev1.ResourceList) string {
 	var parts []string
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if q, ok := l[name]; ok {
-			parts = append(parts, q.String())
+			parts = append(parts, quantity.Short(q.String()))
 		}
 	}
 	if len(parts) == 0 {

@@ -3,7 +3,6 @@ package answers
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -97,13 +97,18 @@ func ChangesOf(container, field string, before, after corev1.ResourceList) (out 
 	return out
 }
 
-// String describes the change.
-func (c Change) String() string {
+// String describes the change exactly.
+func (c Change) String() string { return c.subject() + cmp.Or(c.From, Unset) + " → " + c.To }
+
+// Short describes the change as people read it.
+func (c Change) Short() string { return c.subject() + quantity.FromTo(cmp.Or(c.From, Unset), c.To) }
+
+func (c Change) subject() string {
 	what := "the pod"
 	if c.Container != "" {
 		what = "container " + c.Container
 	}
-	return fmt.Sprintf("%s: %s %s → %s", what, c.Field, cmp.Or(c.From, Unset), c.To)
+	return what + ": " + c.Field + " "
 }
 
 // ParseChange reads what String has written, whatever follows it; ok is false for other texts.

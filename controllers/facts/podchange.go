@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubectl/pkg/util/qos"
 
+	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
@@ -240,11 +241,11 @@ func Differences(from, to corev1.ResourceList) []string {
 		b, hasB := to[name]
 		switch {
 		case hasA && hasB && a.Cmp(b) != 0:
-			out = append(out, string(name)+" "+a.String()+" → "+b.String())
+			out = append(out, string(name)+" "+quantity.FromTo(a.String(), b.String()))
 		case hasA && !hasB:
-			out = append(out, string(name)+" "+a.String()+" → unset")
+			out = append(out, string(name)+" "+quantity.Short(a.String())+" → unset")
 		case hasB && !hasA:
-			out = append(out, string(name)+" unset → "+b.String())
+			out = append(out, string(name)+" unset → "+quantity.Short(b.String()))
 		}
 	}
 	return out

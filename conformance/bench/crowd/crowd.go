@@ -48,6 +48,8 @@ var (
 	deployments = standin.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Plural: "deployments"}
 	replicaSets = standin.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), Plural: "replicasets"}
 	reviews     = standin.Kind{GroupVersionKind: authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), Plural: "selfsubjectaccessreviews", Global: true}
+	namespaces  = standin.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Plural: "namespaces", Global: true}
+	nodes       = standin.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Plural: "nodes", Global: true}
 	vpas        = standin.Kind{GroupVersionKind: vpav1.GroupVersion.WithKind("VerticalPodAutoscaler"), Plural: "verticalpodautoscalers"}
 )
 
@@ -80,7 +82,7 @@ func (w *workload) variant() int { return w.number % variants }
 // Make makes a cluster with so many workloads, at a time of its own, and with checkpoints of eight days for
 // each container if asked for.
 func Make(count int, at time.Time, checkpoints bool) (*Crowd, error) {
-	kinds := []standin.Kind{pods, deployments, replicaSets, vpas, reviews}
+	kinds := []standin.Kind{pods, deployments, replicaSets, vpas, reviews, namespaces, nodes}
 	for group, others := range map[string]map[string]string{
 		"apps":  {"DaemonSet": "daemonsets", "StatefulSet": "statefulsets"},
 		"batch": {"Job": "jobs", "CronJob": "cronjobs"},

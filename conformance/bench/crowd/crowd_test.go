@@ -1,14 +1,42 @@
 package crowd
 
 import (
+	"errors"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	metricsscheme "k8s.io/metrics/pkg/client/clientset/versioned/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/celvpa/celvpa/conformance/bench/standin"
+	"github.com/celvpa/celvpa/controllers/slim"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
+
+// TestComponentsFindAllKindsThatTheyCache: one that is not served stops them.
+func TestComponentsFindAllKindsThatTheyCache(t *testing.T) {
+	c, err := Make(1, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), false)
+	require.NoError(t, err)
+	server := httptest.NewServer(&standin.Server{Store: c.Store, Checkpoints: c.Checkpoints})
+	defer server.Close()
+	mapper, err := apiutil.NewDynamicRESTMapper(&rest.Config{Host: server.URL}, server.Client())
+	require.NoError(t, err)
+	scheme := runtime.NewScheme()
+	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), vpav1.AddToScheme(scheme)))
+	for object := range slim.ByObject(false) {
+		kind, err := apiutil.GVKForObject(object, scheme)
+		require.NoError(t, err)
+		_, err = mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		require.NoError(t, err)
+	}
+}
 
 func TestAMinuteChangesOnePercentAndNothingGrows(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
