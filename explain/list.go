@@ -22,6 +22,9 @@ import (
 // List is what `kubectl vpa list` prints. Scripts depend on its JSON names.
 type List struct {
 	Items []Row `json:"items"`
+	// By how much all pods together would request more with their targets, where they have requests; negative = less.
+	MoreCPU    string `json:"moreCPU"`
+	MoreMemory string `json:"moreMemory"`
 }
 
 // Row is one VPA: what its pods request against what is recommended, and what is next.
@@ -38,6 +41,60 @@ type Row struct {
 	Count  int    `json:"count"`
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Token is the rule, or what keeps the VPA from having pods, of Tokens; Class is that of either, and empty if something is done.
+	Token string `json:"token,omitempty"` // empty if there is only the reason
+	Class string `json:"class,omitempty"`
+}
+
+// Why is the token, or else the reason.
+func (r *Row) Why() string { return cmp.Or(r.Token, "("+r.Reason+")") }
+
+// Summary is how many VPAs there are of each class and why, the worst first, and what all pods would request besides.
+func (l *List) Summary() string {
+	counts := map[string]int{}
+	reasons := map[string]map[string]int{}
+	for i := range l.Items {
+		r := &l.Items[i]
+		counts[r.Class]++
+		if reasons[r.Class] == nil {
+			reasons[r.Class] = map[string]int{}
+		}
+		reasons[r.Class][r.Why()]++
+	}
+	var parts []string
+	for _, class := range listed {
+		if counts[class] == 0 {
+			continue
+		}
+		var why []string
+		for _, token := range sortedKeys(reasons[class]) {
+			why = append(why, fmt.Sprintf("%d %s", reasons[class][token], token))
+		}
+		parts = append(parts, fmt.Sprintf("%d %s (%s)", counts[class], cmp.Or(class, "to be changed"), strings.Join(why, ", ")))
+	}
+	return fmt.Sprintf("%s: %s. With their targets, all pods together would request %s CPU and %s memory.", simulate.Counted(len(l.Items), "VerticalPodAutoscaler"), strings.Join(parts, "; "),
+		moreOrLess(l.MoreCPU), moreOrLess(l.MoreMemory))
+}
+
+// listed are the classes of a list, the worst first; the empty one is of VPAs for whose pods something is done.
+var listed = []string{Misconfigured, Waiting, "", Settled}
+
+// moreOrLess says by how much an amount grows.
+func moreOrLess(by string) string {
+	if less, negative := strings.CutPrefix(by, "-"); negative {
+		return quantity.Short(less) + " less"
+	}
+	if by == "0" {
+		return "as much"
+	}
+	return quantity.Short(by) + " more"
+}
+
+// WorstFirst are the rows as people want them: by class, then by name.
+func (l *List) WorstFirst() []Row {
+	return slices.SortedStableFunc(slices.Values(l.Items), func(a, b Row) int {
+		return cmp.Compare(slices.Index(listed, a.Class), slices.Index(listed, b.Class))
+	})
 }
 
 // Gap is a sum over the containers of one pod that have a target, or else what the pod as a whole has. The
@@ -54,6 +111,16 @@ func (g Gap) Text(exact bool) string {
 		return from + " → " + to
 	}
 	return quantity.FromTo(from, to)
+}
+
+// addTo adds by how much requests grow, if there are any.
+func (g Gap) addTo(total *resource.Quantity) {
+	now, err := quantity.Parse(g.Requests)
+	wanted, err2 := quantity.Parse(g.Target)
+	if err == nil && err2 == nil {
+		total.Add(wanted)
+		total.Sub(now)
+	}
 }
 
 // NewList puts together VPAs, in the order of their names, with the plan for their pods.
@@ -73,6 +140,7 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 		}
 	}
 	out := &List{Items: []Row{}}
+	var moreCPU, moreMemory resource.Quantity
 	for _, v := range vpas {
 		row := Row{VPA: v.Namespace + "/" + v.Name, Target: TargetText(v), Mode: v.Mode()}
 		of := planned[row.VPA]
@@ -83,15 +151,17 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 			first = running[of[0].Pod]
 		}
 		row.CPU, row.Memory = gap(v, first, corev1.ResourceCPU), gap(v, first, corev1.ResourceMemory)
-		switch other := control[target.Of(v)]; {
-		case len(of) > 0:
-		case other != "":
-			row.Reason = fmt.Sprintf("VerticalPodAutoscaler %s controls the pods of its target (point vpa.order)", other)
-		default:
-			row.Reason = cmp.Or(unmet(v), plan.Gone[row.VPA], "no pods")
+		for _, p := range of {
+			gap(v, running[p.Pod], corev1.ResourceCPU).addTo(&moreCPU)
+			gap(v, running[p.Pod], corev1.ResourceMemory).addTo(&moreMemory)
+		}
+		if len(of) == 0 {
+			row.Token, row.Reason = podless(v, control[target.Of(v)], plan.Gone[row.VPA])
+			row.Class = classOf(row.Token)
 		}
 		out.Items = append(out.Items, row)
 	}
+	out.MoreCPU, out.MoreMemory = moreCPU.String(), moreMemory.String()
 	slices.SortFunc(out.Items, func(a, b Row) int { return strings.Compare(a.VPA, b.VPA) })
 	return out
 }
@@ -108,7 +178,7 @@ func (r *Row) next(pods []*answers.PlannedPod) {
 			best = p
 		}
 	}
-	r.Next, r.Rule, r.Reason = best.Action, best.Rule, best.Reason
+	r.Next, r.Rule, r.Reason, r.Token, r.Class = best.Action, best.Rule, best.Reason, best.Rule, best.Class
 	for _, p := range pods {
 		if p.Action == best.Action && p.Rule == best.Rule {
 			r.Count++
@@ -167,12 +237,19 @@ func sum(lists []corev1.ResourceList, name corev1.ResourceName) string {
 	return total.String()
 }
 
-// unmet says why a VPA has no pods, by its conditions; empty if they do not say.
-func unmet(v *vpav1.VerticalPodAutoscaler) string {
+// podless says why a VPA has no pods: another one controls them, or its conditions say, or its target is gone, if that says how.
+func podless(v *vpav1.VerticalPodAutoscaler, other, gone string) (token, reason string) {
+	if other != "" {
+		return "pods-not-taken", fmt.Sprintf("VerticalPodAutoscaler %s controls the pods of its target (point vpa.order)", other)
+	}
 	for _, c := range v.Status.Conditions {
-		if c.Status == corev1.ConditionTrue && (c.Type == vpav1.ConfigUnsupported || c.Type == vpav1.NoPodsMatched) {
-			return fmt.Sprintf("%s: %s", c.Type, c.Message)
+		token := map[vpav1.VerticalPodAutoscalerConditionType]string{vpav1.ConfigUnsupported: "target-unusable", vpav1.NoPodsMatched: "no-pods"}[c.Type]
+		if c.Status == corev1.ConditionTrue && token != "" {
+			return token, fmt.Sprintf("%s: %s", c.Type, c.Message)
 		}
 	}
-	return ""
+	if gone != "" {
+		return "target-unusable", gone
+	}
+	return "no-pods", "no pods"
 }

@@ -32,6 +32,41 @@ func TestAListNamesTheVPAThatHasThePods(t *testing.T) {
 		"shop/second": "VerticalPodAutoscaler shop/web controls the pods of its target (point vpa.order)"}, reasons)
 }
 
+// TestTheWorstComesFirstInAList, and the last line sums up.
+func TestTheWorstComesFirstInAList(t *testing.T) {
+	planned := func(vpa, action, rule, class string) answers.PlannedPod {
+		return answers.PlannedPod{Pod: "shop/" + vpa + "-1", VPA: "shop/" + vpa, Action: action, Rule: rule, Class: class}
+	}
+	plan := &simulate.Plan{Items: []answers.PlannedPod{
+		planned("a", "Skip", "eligibility/within-recommended-range", Settled), planned("b", "Evict", "update/evict", ""),
+		planned("c", "Wait", "update/budget-spent", Waiting), planned("d", "Skip", "eligibility/too-few-replicas", Misconfigured),
+	}}
+	var vpas []*vpav1.VerticalPodAutoscaler
+	var pods []corev1.Pod
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		v := vpaOf(name, "Deployment", name)
+		v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{
+			{ContainerName: "app", Target: corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("1Gi")}}}}
+		vpas = append(vpas, v)
+		running := pod(name+"-1", nil)
+		running.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("350m"), "memory": resource.MustParse("1Gi")}}}}
+		pods = append(pods, running)
+	}
+	list := NewList(vpas, pods, plan)
+	var order []string
+	for _, row := range list.WorstFirst() {
+		order = append(order, row.VPA+" "+row.Class+" "+row.Why())
+	}
+	require.Equal(t, []string{
+		"shop/d Misconfigured eligibility/too-few-replicas", "shop/e Misconfigured no-pods", "shop/c Waiting update/budget-spent",
+		"shop/b  update/evict", "shop/a Settled eligibility/within-recommended-range",
+	}, order)
+	require.Equal(t, "5 VerticalPodAutoscalers: 2 Misconfigured (1 eligibility/too-few-replicas, 1 no-pods); 1 Waiting (1 update/budget-spent); "+
+		"1 to be changed (1 update/evict); 1 Settled (1 eligibility/within-recommended-range). "+
+		"With their targets, all pods together would request 1 less CPU and as much memory.", list.Summary())
+	require.Equal(t, []string{"-1", "0"}, []string{list.MoreCPU, list.MoreMemory})
+}
+
 // TestAListComparesWhatHasATarget: regression, the requests of containers that a VPA leaves alone were
 // set against the targets of others, and requests of a pod as a whole were left out.
 func TestAListComparesWhatHasATarget(t *testing.T) {

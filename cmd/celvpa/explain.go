@@ -198,20 +198,12 @@ func printSummary(p *page, r *explain.Report) {
 	p.wrapped("", r.Verdict.Text+" ("+r.Verdict.Token+")")
 	printSubject(p, r)
 	blocks := slices.DeleteFunc(slices.Clone(r.Findings), func(f explain.Finding) bool { return f.Class != explain.Misconfigured && f.Class != explain.Waiting })
-	if len(blocks) > 0 {
-		p.printf("\n")
-	}
-	for _, f := range blocks {
-		if f.Token == r.Verdict.Token { // the verdict has its text
-			p.wrapped("", f.Class+" → "+cmp.Or(f.WayOut, "-"))
-			continue
+	for i := range blocks {
+		if blocks[i].Token == r.Verdict.Token {
+			blocks[i].Text = "" // the verdict has it
 		}
-		about := ""
-		if f.About != "" {
-			about = ", " + f.About
-		}
-		p.wrapped("", f.Class+": "+f.Token+about+": "+withWayOut(&f))
 	}
+	printFindings(p, blocks)
 	printTargets(p, r.Resources)
 	printGroups(p, r)
 	printUnknown(p, r.Unknown, p.wrapped)
@@ -321,7 +313,7 @@ func printReport(p *page, r *explain.Report) {
 
 func printSubject(p *page, r *explain.Report) {
 	if r.VPA != "" {
-		p.printf("VerticalPodAutoscaler %s, %s, mode %s, at %s\n", r.VPA, cmp.Or(r.Target, "no target"), r.Mode, stamp(r.Now))
+		p.wrapped("", fmt.Sprintf("VerticalPodAutoscaler %s, %s, mode %s, at %s", r.VPA, cmp.Or(r.Target, "no target"), r.Mode, stamp(r.Now)))
 	}
 }
 
@@ -336,25 +328,27 @@ func printUnknown(p *page, list []string, write func(indent, text string)) {
 	}
 }
 
-func withWayOut(f *explain.Finding) string {
-	if f.WayOut == "" {
-		return f.Text
-	}
-	return f.Text + " → " + f.WayOut
-}
-
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
+// printFindings prints a block for each: class, token and what it is about, then why, then the way out.
 func printFindings(p *page, findings []explain.Finding) {
 	if len(findings) == 0 {
 		return
 	}
 	p.printf("\n")
-	p.row("CLASS", "TOKEN", "ABOUT", "WHY")
 	for _, f := range findings {
-		p.row(f.Class, f.Token, cmp.Or(f.About, "-"), withWayOut(&f))
+		about := ""
+		if f.About != "" {
+			about = ", " + f.About
+		}
+		p.line("", f.Class+": "+f.Token+about)
+		if f.Text != "" {
+			p.wrapped("    ", f.Text)
+		}
+		if f.WayOut != "" {
+			p.wrapped("  → ", f.WayOut)
+		}
 	}
-	p.end()
 }
 
 // shown are the percentiles in the table.

@@ -19,9 +19,10 @@ func vpasCommand(compile compileFunc) *cobra.Command {
 		Short: "List VPAs: what their pods request against the target, what is next, and why not",
 		Long: `Lists the VerticalPodAutoscalers of a namespace, or with -A of the cluster: their target and mode, what a pod requests
 where there is a target, and that target, and what the updater would do next, by the rules of this program and its flags.
+Those for which somebody has to change something come first (Misconfigured), then those that wait, those whose pods
+are about to be changed, and those that are settled. WHY is the rule that decides, or what keeps it from having pods.
 
-celvpa explain NAME says why, and asks the processes that run. -o wide adds the reason; where no rule decides, as for a
-VerticalPodAutoscaler whose target is gone, it stands in place of the rule.`,
+celvpa explain NAME says more, and asks the processes that run. -o wide adds the reason and has amounts exactly.`,
 		Example: `  celvpa list
   kubectl vpa list -A -o wide
   celvpa list -A -o json | jq -r '.items[] | select(.next == "Evict") | .vpa'`,
@@ -53,25 +54,23 @@ func printList(p *page, list *explain.List, wide bool) {
 	if len(list.Items) == 0 {
 		return
 	}
-	head := []any{"NAMESPACE", "NAME", "TARGET", "MODE", "PODS", "CPU", "MEMORY", "NEXT", "RULE"}
+	head := []any{"NAMESPACE", "NAME", "TARGET", "MODE", "PODS", "CPU", "MEMORY", "NEXT", "CLASS", "WHY"}
 	if wide {
 		head = append(head, "REASON")
 	}
 	p.row(head...)
-	for i := range list.Items {
-		r := &list.Items[i]
+	for _, r := range list.WorstFirst() {
 		namespace, name, _ := strings.Cut(r.VPA, "/")
 		next := "-"
 		if r.Next != "" {
 			next = fmt.Sprintf("%s %d of %d", r.Next, r.Count, r.Pods)
 		}
-		cells := []any{namespace, name, r.Target, r.Mode, r.Pods, r.CPU.Text(wide), r.Memory.Text(wide), next, cmp.Or(r.Rule, "-")}
-		switch {
-		case wide:
+		cells := []any{namespace, name, r.Target, r.Mode, r.Pods, r.CPU.Text(wide), r.Memory.Text(wide), next, cmp.Or(r.Class, "-"), r.Why()}
+		if wide {
 			cells = append(cells, cmp.Or(r.Reason, "-"))
-		case r.Rule == "" && r.Reason != "": // nothing else says why
-			cells[len(cells)-1] = "(" + r.Reason + ")"
 		}
 		p.row(cells...)
 	}
+	p.printf("\n")
+	p.wrapped("", list.Summary())
 }

@@ -7,11 +7,14 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"unicode/utf8"
 
-	"github.com/celvpa/celvpa/engine"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/celvpa/celvpa/engine"
 )
 
 // printer prints a result in the form that --output names.
@@ -110,20 +113,31 @@ func (p *page) printf(format string, args ...any) {
 // line prints a text in a line.
 func (p *page) line(indent, text string) { p.printf("%s%s\n", indent, oneLine(text)) }
 
-// screenWidth is the number of columns that wrapped text takes.
-const screenWidth = 120
+// usualWidth is the number of columns that wrapped text takes where there is no terminal.
+const usualWidth = 80
 
-// wrapped prints a text in lines that fit on a screen; those after the first are indented.
+const stdout = 1 // file descriptor
+
+// screenWidth is the number of columns of the terminal, if the output goes to one.
+var screenWidth = sync.OnceValue(func() int {
+	if width, _, err := term.GetSize(stdout); err == nil && width > 0 {
+		return width
+	}
+	return usualWidth
+})
+
+// wrapped prints a text in lines that fit on a screen; those after the first are indented by four columns, or below its beginning.
 func (p *page) wrapped(indent, text string) {
 	p.printf("%s", indent)
-	column := len(indent)
+	column := utf8.RuneCountInString(indent)
+	next := max(len("    "), column)
 	for i, word := range strings.Fields(text) {
 		width := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
-		case column+1+width > screenWidth:
-			p.printf("\n    ")
-			column = len("    ")
+		case column+1+width > screenWidth():
+			p.printf("\n%*s", next, "")
+			column = next
 		default:
 			p.printf(" ")
 			column++
