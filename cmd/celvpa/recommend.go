@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -97,22 +98,28 @@ func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
 	if len(r.Items) == 0 {
 		return
 	}
-	head := []any{"NAMESPACE", "VPA", "CONTAINER", "TARGET-CPU", "TARGET-MEMORY", "LOWER-CPU", "LOWER-MEMORY", "UPPER-CPU", "UPPER-MEMORY", "UNCAPPED-CPU", "UNCAPPED-MEMORY"}
+	head := []any{"NAMESPACE", "VPA", "CONTAINER", "TARGET-CPU", "CPU-RANGE", "TARGET-MEMORY", "MEMORY-RANGE"}
 	if wide {
-		head = append(head, "WORKLOAD", "MODE")
+		head = []any{"NAMESPACE", "VPA", "CONTAINER", "TARGET-CPU", "TARGET-MEMORY", "LOWER-CPU", "LOWER-MEMORY", "UPPER-CPU", "UPPER-MEMORY", "UNCAPPED-CPU", "UNCAPPED-MEMORY", "WORKLOAD", "MODE"}
 	}
 	p.row(head...)
 	for i := range r.Items {
 		v := &r.Items[i]
-		row := func(container string, bounds ...corev1.ResourceList) {
+		row := func(container string, target, lower, upper, uncapped corev1.ResourceList) {
 			cells := []any{v.Namespace, v.Name, container}
-			for _, bound := range bounds {
-				cells = append(cells, quantityText(bound, corev1.ResourceCPU, wide), quantityText(bound, corev1.ResourceMemory, wide))
+			if !wide {
+				for _, name := range facts.ScaledResources {
+					cells = append(cells, quantity.Short(quantityText(target, name)), rangeText(lower, upper, name))
+				}
+				p.row(cells...)
+				return
 			}
-			if wide {
-				cells = append(cells, cmp.Or(explain.TargetText(v), "-"), cmp.Or(v.WrittenMode(), "-"))
+			for _, bound := range []corev1.ResourceList{target, lower, upper, uncapped} {
+				for _, name := range facts.ScaledResources {
+					cells = append(cells, quantityText(bound, name))
+				}
 			}
-			p.row(cells...)
+			p.row(append(cells, cmp.Or(explain.TargetText(v), "-"), cmp.Or(v.WrittenMode(), "-"))...)
 		}
 		recommended := v.Status.Recommendation
 		if recommended == nil || (len(recommended.ContainerRecommendations) == 0 && recommended.PodRecommendation == nil) {
@@ -139,15 +146,20 @@ func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
 	}
 }
 
-func quantityText(list corev1.ResourceList, name corev1.ResourceName, exact bool) string {
-	q, ok := list[name]
-	switch {
-	case !ok:
-		return "-"
-	case exact:
+func quantityText(list corev1.ResourceList, name corev1.ResourceName) string {
+	if q, ok := list[name]; ok {
 		return q.String()
 	}
-	return quantity.Short(q.String())
+	return "-"
+}
+
+// rangeText is e.g. 83m..229.
+func rangeText(lower, upper corev1.ResourceList, name corev1.ResourceName) string {
+	from, to := quantity.Short(quantityText(lower, name)), quantity.Short(quantityText(upper, name))
+	if from == "-" && to == "-" {
+		return "-"
+	}
+	return from + ".." + to
 }
 
 // printConditions prints the conditions that say more than that all is well. LowConfidence, which all young VPAs have, is one line.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"text/tabwriter"
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine"
@@ -11,6 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 )
+
+// recommendationTable is the table of one container of web/shop.
+func recommendationTable(cells string) string {
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for _, line := range []string{"NAMESPACE VPA CONTAINER TARGET-CPU CPU-RANGE TARGET-MEMORY MEMORY-RANGE", "web shop app " + cells} {
+		fmt.Fprintln(table, strings.ReplaceAll(line, " ", "\t"))
+	}
+	_ = table.Flush()
+	return out.String()
+}
 
 // TestTheRecommendCommand: flags, exit codes and what is printed.
 func TestTheRecommendCommand(t *testing.T) {
@@ -21,23 +34,22 @@ func TestTheRecommendCommand(t *testing.T) {
 	write("usage.csv", hour("shop-7c5687bd57-659fr", "app"))
 	write("falling.csv", minutes(60, "shop-7c5687bd57-659fr", "app", func(i int) string { return map[bool]string{true: "1", false: "0.1"}[i < 30] }, func(i int) string { return map[bool]string{true: "1073741824", false: "209715200"}[i < 30] }))
 	write("bad.csv", "soon,web,shop-7c5687bd57-659fr,app,cpu,1\n"+hour("shop-7c5687bd57-659fr", "app"))
-	const header = "NAMESPACE  VPA   CONTAINER  TARGET-CPU  TARGET-MEMORY  LOWER-CPU  LOWER-MEMORY  UPPER-CPU  UPPER-MEMORY  UNCAPPED-CPU  UNCAPPED-MEMORY\n"
-	const row = "web        shop  app        126m        250Mi          120m       250Mi         3201m      5.87Gi        126m          250Mi\n"
+	row := recommendationTable("126m 120m..3201m 250Mi 250Mi..5.87Gi")
 	const unsure = "\n" + unsureText + "web/shop\n"
 	for name, tt := range map[string]struct {
 		args, stdin, out, fails string
 		no                      bool
 	}{
-		"a table":                        {args: "-f shop.yaml --usage usage.csv", out: header + row + unsure},
-		"standard input":                 {args: "-f shop.yaml --usage -", stdin: hour("shop-7c5687bd57-659fr", "app"), out: header + row + unsure},
-		"a row that cannot be used":      {args: "-f shop.yaml --usage bad.csv", out: "celvpa: bad.csv:1: \"soon\" is not a time: write it like 2026-01-31T12:00:00Z or as seconds since 1970; this row is left out\n" + header + row + unsure},
-		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than 2026-01-01T00:01:00Z\n" + header + "web        shop  app        126m        250Mi          25m        250Mi         182        333Gi         126m          250Mi\n" + unsure},
-		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: header + "web        shop  app        1168m       1.15Gi         120m       1.1Gi         29675m     29.3Gi        1168m         1.15Gi\n" + unsure},
-		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: header + "web        shop  app        220m        412Mi          209m       392Mi         5589m      10.2Gi        220m          412Mi\n" + unsure},
-		"a file that is missing":         {args: "-f shop.yaml --usage usage.csv --usage missing.csv", out: header + row + unsure, fails: "cannot read usage from missing.csv: no such file or directory"},
-		"a manifest twice":               {args: "-f shop.yaml -f shop.yaml --usage usage.csv", out: "celvpa: shop.yaml:4: Deployment web/shop is already defined at shop.yaml:4; keep one of them; the first counts\n" + header + row + unsure},
+		"a table":                        {args: "-f shop.yaml --usage usage.csv", out: row + unsure},
+		"standard input":                 {args: "-f shop.yaml --usage -", stdin: hour("shop-7c5687bd57-659fr", "app"), out: row + unsure},
+		"a row that cannot be used":      {args: "-f shop.yaml --usage bad.csv", out: "celvpa: bad.csv:1: \"soon\" is not a time: write it like 2026-01-31T12:00:00Z or as seconds since 1970; this row is left out\n" + row + unsure},
+		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than 2026-01-01T00:01:00Z\n" + recommendationTable("126m 25m..182 250Mi 250Mi..333Gi") + unsure},
+		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: recommendationTable("1168m 120m..29675m 1.15Gi 1.1Gi..29.3Gi") + unsure},
+		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: recommendationTable("220m 209m..5589m 412Mi 392Mi..10.2Gi") + unsure},
+		"a file that is missing":         {args: "-f shop.yaml --usage usage.csv --usage missing.csv", out: row + unsure, fails: "cannot read usage from missing.csv: no such file or directory"},
+		"a manifest twice":               {args: "-f shop.yaml -f shop.yaml --usage usage.csv", out: "celvpa: shop.yaml:4: Deployment web/shop is already defined at shop.yaml:4; keep one of them; the first counts\n" + row + unsure},
 		"two manifests of one":           {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {updatePolicy: {updateMode: Initial}, ", 1), fails: "VerticalPodAutoscaler web/shop has different specs at shop.yaml:2 and standard input:2; keep one of them: none is used"},
-		"an object that does not fit":    {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: header + row + unsure, fails: "standard input:2: VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
+		"an object that does not fit":    {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: row + unsure, fails: "standard input:2: VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
 		"no VPA":                         {args: "-f -", fails: "there is no VerticalPodAutoscaler in -: nothing was recommended"},
 		"a half-life in days":            {args: "-f shop.yaml --cpu-histogram-decay-half-life 1d", fails: `"1d" is not a duration such as 30s, 5m or 24h`},
 		"a half-life of nothing":         {args: "-f shop.yaml --memory-histogram-decay-half-life 0s", fails: "--memory-histogram-decay-half-life: 0s is below the least allowed, 1ns"},
