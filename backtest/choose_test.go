@@ -144,7 +144,6 @@ func TestBothPartsAddUpToTheWhole(t *testing.T) {
 			require.InDelta(t, of(&whole.Classes[i].Measures), of(&first.Classes[i].Measures)+of(&rest.Classes[i].Measures), 1e-6*of(&whole.Classes[i].Measures), name)
 		}
 	}
-	require.Equal(t, []string{"web/shop-0"}, whole.Classes[0].VPAs)
 }
 
 // TestTheFirstPartKnowsNothingOfTheRest: usage after it, and pods that begin after it, leave its figures as they are.

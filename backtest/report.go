@@ -168,7 +168,7 @@ func (b *bench) policy(c int) Policy {
 	out.Fleet.Spread = spread(out.Containers, window)
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
 		of := classes[name]
-		out.Classes = append(out.Classes, Class{Name: name, Workloads: of.workloads, VPAs: slices.Sorted(maps.Keys(of.vpas)), Measures: of.measures(window, b.options.Prices)})
+		out.Classes = append(out.Classes, Class{Name: name, Workloads: of.workloads, Measures: of.measures(window, b.options.Prices)})
 	}
 	return out
 }
@@ -177,7 +177,6 @@ func (b *bench) policy(c int) Policy {
 type classTally struct {
 	tally
 	workloads int
-	vpas      map[string]bool
 }
 
 // classify adds a workload to the class of its VPA.
@@ -191,12 +190,11 @@ func (b *bench) classify(classes map[string]*classTally, v *vpav1.VerticalPodAut
 	}
 	of := classes[name]
 	if of == nil {
-		of = &classTally{vpas: map[string]bool{}}
+		of = &classTally{}
 		classes[name] = of
 	}
 	of.addAll(whole)
 	of.workloads++
-	of.vpas[v.Namespace+"/"+v.Name] = true
 }
 
 // compareNames compares namespaces, names and kinds of workloads.

@@ -56,9 +56,8 @@ type Policy struct {
 
 // Class is the sum of the workloads of a class.
 type Class struct {
-	Name      string   `json:"name"`
-	Workloads int      `json:"workloads"`
-	VPAs      []string `json:"vpas"` // namespace/name of those that control them
+	Name      string `json:"name"`
+	Workloads int    `json:"workloads"`
 	Measures
 }
 

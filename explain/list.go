@@ -41,36 +41,32 @@ type Row struct {
 	Count  int    `json:"count"`
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Token is the rule, or what keeps the VPA from having pods, of Tokens; Class is that of either, and empty if something is done.
-	Token string `json:"token,omitempty"` // empty if there is only the reason
-	Class string `json:"class,omitempty"`
+	Token  string `json:"token,omitempty"` // of Tokens: why there are no pods
+	Class  string `json:"class,omitempty"` // of the rule or the token; empty = pods are about to be changed
 }
 
-// Why is the token, or else the reason.
-func (r *Row) Why() string { return cmp.Or(r.Token, "("+r.Reason+")") }
+// Why is the rule, the token, or else the reason.
+func (r *Row) Why() string { return cmp.Or(r.Rule, r.Token, "("+r.Reason+")") }
 
 // Summary is how many VPAs there are of each class and why, the worst first, and what all pods would request besides.
 func (l *List) Summary() string {
-	counts := map[string]int{}
-	reasons := map[string]map[string]int{}
-	for i := range l.Items {
-		r := &l.Items[i]
-		counts[r.Class]++
-		if reasons[r.Class] == nil {
-			reasons[r.Class] = map[string]int{}
-		}
-		reasons[r.Class][r.Why()]++
-	}
 	var parts []string
 	for _, class := range listed {
-		if counts[class] == 0 {
+		total, reasons := 0, map[string]int{}
+		for i := range l.Items {
+			if r := &l.Items[i]; r.Class == class {
+				total++
+				reasons[r.Why()]++
+			}
+		}
+		if total == 0 {
 			continue
 		}
 		var why []string
-		for _, token := range sortedKeys(reasons[class]) {
-			why = append(why, fmt.Sprintf("%d %s", reasons[class][token], token))
+		for _, reason := range sortedKeys(reasons) {
+			why = append(why, fmt.Sprintf("%d %s", reasons[reason], reason))
 		}
-		parts = append(parts, fmt.Sprintf("%d %s (%s)", counts[class], cmp.Or(class, "to be changed"), strings.Join(why, ", ")))
+		parts = append(parts, fmt.Sprintf("%d %s (%s)", total, cmp.Or(class, "to be changed"), strings.Join(why, ", ")))
 	}
 	return fmt.Sprintf("%s: %s. With their targets, all pods together would request %s CPU and %s memory.", simulate.Counted(len(l.Items), "VerticalPodAutoscaler"), strings.Join(parts, "; "),
 		moreOrLess(l.MoreCPU), moreOrLess(l.MoreMemory))
@@ -178,7 +174,7 @@ func (r *Row) next(pods []*answers.PlannedPod) {
 			best = p
 		}
 	}
-	r.Next, r.Rule, r.Reason, r.Token, r.Class = best.Action, best.Rule, best.Reason, best.Rule, best.Class
+	r.Next, r.Rule, r.Reason, r.Class = best.Action, best.Rule, best.Reason, best.Class
 	for _, p := range pods {
 		if p.Action == best.Action && p.Rule == best.Rule {
 			r.Count++

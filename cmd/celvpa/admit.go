@@ -10,8 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	patch "gomodules.xyz/jsonpatch/v2"
 
-	"github.com/celvpa/celvpa/controllers/answers"
-	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 )
@@ -37,8 +35,8 @@ Of several objects with one name the first counts. A VerticalPodAutoscaler may a
 a recommendation counts, so that -f - with recommendations can stand beside the folder that they were made for.
 
 The output is the pods as they were written, with the admission controller's changes: -o yaml prints manifests, -o patch a
-JSON Patch for each pod, -o json both with the reason of each refusal, -o table which amounts change and by which rule. --explain shows on standard error
-which VerticalPodAutoscaler changes each pod, or why none does, and which rule changed what.
+JSON Patch for each pod, -o json both with the reason of each refusal, -o table which amounts change and by which rule.
+--explain shows on standard error which VerticalPodAutoscaler changes each pod, or why none does, and each rule's changes.
 
 Exit code 0: all pods would be accepted; 1: one would be refused; 2: an input could not be read, there was no pod, or the
 rules could not be used. Readable input is answered even then.`,
@@ -111,11 +109,7 @@ func printAdmissions(p *page, r *simulate.Admissions, wide bool) {
 			p.row(item.Pod, item.Allowed, "-", "-", "-", "-")
 		}
 		for _, c := range item.Changes {
-			change := quantity.FromTo(cmp.Or(c.From, answers.Unset), c.To)
-			if wide {
-				change = cmp.Or(c.From, answers.Unset) + " → " + c.To
-			}
-			p.row(item.Pod, item.Allowed, cmp.Or(c.Container, podRow), c.Field, change, cmp.Or(c.Rule, "-"))
+			p.row(item.Pod, item.Allowed, cmp.Or(c.Container, podRow), c.Field, c.FromTo(wide), cmp.Or(c.Rule, "-"))
 		}
 	}
 	gap := "\n"

@@ -195,11 +195,10 @@ func (c *chooser) choose(ctx context.Context, report *backtest.Report, rules *tr
 }
 
 // orders are overlays in mode Audit, to apply to a cluster.
-type orders struct{ overlays []rulesv1alpha1.RuleOverlay }
+type orders []rulesv1alpha1.RuleOverlay
 
 // carryOut turns policies of classes into overlays. They come below those that there are, as in the replay.
-func (c *chooser) carryOut(choice *backtest.Choice, rules *tried, overlays []rulesv1alpha1.RuleOverlay) *orders {
-	out := &orders{}
+func (c *chooser) carryOut(choice *backtest.Choice, rules *tried, overlays []rulesv1alpha1.RuleOverlay) (out orders) {
 	library, priority := rules.named[0].rules.Library, 0
 	for _, o := range overlays {
 		priority = min(priority, int(o.Spec.Priority)-1)
@@ -231,7 +230,7 @@ func (c *chooser) carryOut(choice *backtest.Choice, rules *tried, overlays []rul
 		if len(params) > 0 {
 			o.Spec.Change = append(o.Spec.Change, rulesv1alpha1.Change{Params: params})
 		}
-		out.overlays = append(out.overlays, o)
+		out = append(out, o)
 	}
 	return out
 }
@@ -239,21 +238,21 @@ func (c *chooser) carryOut(choice *backtest.Choice, rules *tried, overlays []rul
 var noName = regexp.MustCompile(`[^a-z0-9]+`)
 
 // name is a new name for the overlay of a class.
-func (o *orders) name(class string) string {
+func (o orders) name(class string) string {
 	name := backtest.Chosen
 	if class != "all" {
 		name += "-" + strings.Trim(noName.ReplaceAllString(strings.ToLower(class), "-"), "-")
 	}
 	name = strings.TrimRight(name[:min(len(name), 60)], "-")
-	if slices.ContainsFunc(o.overlays, func(other rulesv1alpha1.RuleOverlay) bool { return other.Name == name }) {
-		name += "-" + strconv.Itoa(len(o.overlays)+1)
+	if slices.ContainsFunc(o, func(other rulesv1alpha1.RuleOverlay) bool { return other.Name == name }) {
+		name += "-" + strconv.Itoa(len(o)+1)
 	}
 	return name
 }
 
 // enforced are the overlays as they are once they are in force.
-func (o *orders) enforced() []rulesv1alpha1.RuleOverlay {
-	out := slices.Clone(o.overlays)
+func (o orders) enforced() []rulesv1alpha1.RuleOverlay {
+	out := slices.Clone(o)
 	for i := range out {
 		out[i].Spec.Mode = document.ModeEnforce
 	}
@@ -261,14 +260,14 @@ func (o *orders) enforced() []rulesv1alpha1.RuleOverlay {
 }
 
 // text is a file for kubectl apply.
-func (o *orders) text(choice *backtest.Choice) (string, error) {
+func (o orders) text(choice *backtest.Choice) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Least %s with %s, by celvpa backtest of %s to %s.\n", choice.Least, oneLine(choice.Condition), choice.From.Format(time.RFC3339), choice.Split.Format(time.RFC3339))
-	if len(o.overlays) == 0 {
+	if len(o) == 0 {
 		fmt.Fprintln(&out, "# There is nothing to apply: all keep what they have.")
 	}
 	var uses []string
-	for _, overlay := range o.overlays {
+	for _, overlay := range o {
 		if use := overlay.Spec.Change[0].Use; use != "" && !slices.Contains(uses, use) {
 			uses = append(uses, use)
 		}
@@ -276,15 +275,15 @@ func (o *orders) text(choice *backtest.Choice) (string, error) {
 	if len(uses) > 0 {
 		fmt.Fprintf(&out, "# The components have to run with --pipelines %s.\n", strings.Join(uses, ","))
 	}
-	if len(o.overlays) > 0 {
+	if len(o) > 0 {
 		fmt.Fprintln(&out, "# Mode Audit changes nothing yet; Enforce puts an overlay in force.")
 	}
-	for i := range o.overlays {
+	for i := range o {
 		if i > 0 {
 			out.WriteString("---\n")
 		}
 		text, err := yaml.Marshal(map[string]any{"apiVersion": rulesv1alpha1.GroupVersion.String(), "kind": document.KindOverlay,
-			"metadata": map[string]string{"name": o.overlays[i].Name}, "spec": o.overlays[i].Spec})
+			"metadata": map[string]string{"name": o[i].Name}, "spec": o[i].Spec})
 		if err != nil {
 			return "", err
 		}

@@ -285,7 +285,7 @@ func requestChanges(list []answers.Change) string {
 			limits = "; and limits"
 			continue
 		}
-		text := field + " " + quantity.FromTo(cmp.Or(change.From, answers.Unset), change.To)
+		text := field + " " + change.FromTo(false)
 		if n := len(out); n > 0 && change.Container == container {
 			out[n-1] += ", " + text
 			continue

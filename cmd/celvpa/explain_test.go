@@ -137,8 +137,11 @@ func TestTheTableOfExplainFitsOnAScreen(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, ".", "usage.csv", usage)
 	write(t, ".", "objects.yaml", objects)
-	out, _, err := run("", "explain", "-f", "objects.yaml", "--usage", "usage.csv", "web")
+	out, notes, err := run("", "explain", "-f", "objects.yaml", "--usage", "usage.csv", "web")
 	require.NoError(t, err)
+	for note := range strings.Lines(notes) {
+		require.LessOrEqual(t, utf8.RuneCountInString(note), 121, note)
+	}
 	for line := range strings.Lines(out) {
 		require.LessOrEqual(t, utf8.RuneCountInString(line), 101, line) // tables may be wider than text
 	}

@@ -98,10 +98,19 @@ func ChangesOf(container, field string, before, after corev1.ResourceList) (out 
 }
 
 // String describes the change exactly.
-func (c Change) String() string { return c.subject() + cmp.Or(c.From, Unset) + " → " + c.To }
+func (c Change) String() string { return c.subject() + c.FromTo(true) }
 
 // Short describes the change as people read it.
-func (c Change) Short() string { return c.subject() + quantity.FromTo(cmp.Or(c.From, Unset), c.To) }
+func (c Change) Short() string { return c.subject() + c.FromTo(false) }
+
+// FromTo is e.g. 128Mi → 561Mi, exact or as people read it.
+func (c Change) FromTo(exact bool) string {
+	from := cmp.Or(c.From, Unset)
+	if exact {
+		return from + " → " + c.To
+	}
+	return quantity.FromTo(from, c.To)
+}
 
 func (c Change) subject() string {
 	what := "the pod"

@@ -1,10 +1,10 @@
 package quantity
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
+	"gopkg.in/inf.v0"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -30,7 +30,7 @@ func Short(text string) string {
 		return text
 	}
 	if q.CmpInt64(largestCPU) < 0 {
-		return rounded(q.MilliValue(), 1000, "")
+		return rounded(q.MilliValue(), 1000)
 	}
 	if q.CmpInt64(math.MaxInt64) >= 0 {
 		return text
@@ -39,39 +39,26 @@ func Short(text string) string {
 	if exact := resource.NewQuantity(bytes, resource.BinarySI).String(); len(exact) <= shortest {
 		return exact
 	}
-	unit, suffix := int64(1), 0
+	unit, power := int64(1), 0
 	for bytes/unit >= 1024 {
-		unit, suffix = unit*1024, suffix+1
+		unit, power = unit*1024, power+1
 	}
-	return rounded(bytes, unit, suffixes[suffix])
+	return rounded(bytes, unit) + binarySuffixes[power]
 }
 
-var suffixes = []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+var binarySuffixes = []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
 
-// rounded writes n/unit with three digits, or with all before the point.
-func rounded(n, unit int64, suffix string) string {
-	scale := int64(1)
-	for n/unit*scale < 100 && scale < 100 {
-		scale *= 10
+// rounded is n/unit to three digits, or to a whole number if that has more.
+func rounded(n, unit int64) string {
+	decimals := inf.Scale(2)
+	for most := int64(10); decimals > 0 && n/unit >= most; most *= 10 {
+		decimals--
 	}
-	whole := n / unit
-	hundredths := whole*scale + roundedShare(n%unit, unit, scale)
-	if scale == 1 {
-		return fmt.Sprintf("%d%s", hundredths, suffix)
+	text := new(inf.Dec).QuoRound(inf.NewDec(n, 0), inf.NewDec(unit, 0), decimals, inf.RoundHalfUp).String()
+	if decimals > 0 {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
 	}
-	digits := strings.TrimRight(fmt.Sprintf("%0*d", len(fmt.Sprint(scale))-1, hundredths%scale), "0")
-	if digits != "" {
-		digits = "." + digits
-	}
-	return fmt.Sprintf("%d%s%s", hundredths/scale, digits, suffix)
-}
-
-// roundedShare is part/whole of scale, to the nearest.
-func roundedShare(part, whole, scale int64) int64 {
-	if whole > math.MaxInt64/1000 { // part*scale would overflow
-		part, whole = part/1000, whole/1000
-	}
-	return (part*scale + whole/2) / whole
+	return text
 }
 
 // FromTo is a change of a quantity as people read it, e.g. 128Mi → 561Mi; exact where both would read the same.

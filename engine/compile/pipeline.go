@@ -60,7 +60,7 @@ func Compile(lib *document.Library, reg *registry.Registry, o Options, overlays 
 	c.noteParams(r)
 	for _, over := range named {
 		if !over.AppliesTo(pipe) {
-			return nil, fmt.Errorf("overlay %s is meant for pipeline %s, not for %s", over.Name.Value, over.Means().Value, pipe.ID())
+			return nil, fmt.Errorf("overlay %s is meant for pipeline %s, not for %s", over.Name.Value, over.PipelineRef().Value, pipe.ID())
 		}
 		r.Apply(over, lib, c.ps)
 		c.noteParams(r)

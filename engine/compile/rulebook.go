@@ -136,7 +136,7 @@ func (b *Rulebook) insert(o *document.Overlay) {
 		ps.DropReportedAt(first, before) // the same is the matter in another pipeline
 	}
 	if !meant {
-		ps.At(o.Means(), o.Subject(), b.notLoaded(o.Means().Value, ""))
+		ps.At(o.PipelineRef(), o.Subject(), b.notLoaded(o.PipelineRef().Value, ""))
 	}
 	for _, other := range b.overlays {
 		b.checkUses(other, o)

@@ -90,8 +90,8 @@ func (o *Overlay) Uses() source.Scalar {
 	return source.Scalar{}
 }
 
-// Means is the pipeline, name or name@version, that the overlay is about: the one that it chooses, or that it names; empty = all.
-func (o *Overlay) Means() source.Scalar {
+// PipelineRef is the pipeline, name or name@version, that the overlay is about: the one that it chooses, or that it names; empty = all.
+func (o *Overlay) PipelineRef() source.Scalar {
 	if use := o.Uses(); !use.IsZero() {
 		return use
 	}
@@ -100,7 +100,7 @@ func (o *Overlay) Means() source.Scalar {
 
 // AppliesTo reports whether the overlay changes a pipeline.
 func (o *Overlay) AppliesTo(p *Pipeline) bool {
-	ref := o.Means().Value
+	ref := o.PipelineRef().Value
 	return ref == "" || ref == p.Name.Value || ref == p.ID()
 }
 
