@@ -186,7 +186,7 @@ func folded(lines []string) string {
 		case line == strings.ToUpper(line) && strings.Contains(line, "  "):
 			at = fold(lines[i:])
 		}
-		if begin := columns(line, at); at > 0 && !strings.HasSuffix(begin, "\n") {
+		if begin := firstColumns(line, at); at > 0 && !strings.HasSuffix(begin, "\n") {
 			line = strings.TrimRight(begin, " ") + "\n    " + strings.TrimPrefix(line, begin)
 		}
 		out.WriteString(line)
@@ -207,14 +207,14 @@ func fold(rows []string) (at int) {
 	}
 	for _, gap := range regexp.MustCompile(`  \S`).FindAllStringIndex(rows[0], -1) {
 		column := gap[1] - 1
-		if !slices.ContainsFunc(rows, func(row string) bool { return wider(usualWidth)(columns(row, column)) }) {
+		if !slices.ContainsFunc(rows, func(row string) bool { return wider(usualWidth)(firstColumns(row, column)) }) {
 			at = column
 		}
 	}
 	return at
 }
 
-// columns are the first columns of a line.
-func columns(line string, count int) string {
+// firstColumns are the first columns of a line.
+func firstColumns(line string, count int) string {
 	return string([]rune(line)[:min(count, utf8.RuneCountInString(line))])
 }
