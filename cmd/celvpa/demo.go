@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/celvpa/celvpa/examples"
+	story "github.com/celvpa/celvpa/examples/demo"
 )
 
 // demoFolder is where the demo writes without --dir, and what its story calls that folder.
@@ -54,14 +53,10 @@ Exit code 0: all commands ran; 2: one could not run, or the folder has other fil
 
 func (d *demo) run(cmd *cobra.Command) error {
 	d.cmd, d.dir = cmd, filepath.Clean(d.dir)
-	story, err := examples.Demo.ReadFile("demo.txt")
-	if err != nil {
+	if err := d.prepare(); err != nil {
 		return err
 	}
-	if err := d.prepare(string(story)); err != nil {
-		return err
-	}
-	for line := range strings.Lines(strings.ReplaceAll(string(story), " \\\n", " \\")) { // a command in each
+	for line := range strings.Lines(strings.ReplaceAll(story.Story, " \\\n", " \\")) { // a command in each
 		if err := d.print(d.typed(line)); err != nil {
 			return err
 		}
@@ -92,15 +87,15 @@ func (d *demo) typed(line string) string {
 }
 
 // prepare writes manifests and usage. It refuses a folder with anything but these and what the story writes.
-func (d *demo) prepare(story string) error {
+func (d *demo) prepare() error {
 	err := filepath.WalkDir(d.dir, func(file string, entry fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(d.dir, file)
 		name = filepath.ToSlash(name)
-		_, foreign := fs.Stat(examples.Demo, path.Join("demo", name))
+		_, foreign := fs.Stat(story.Files, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && name == ".":
 			return nil
-		case err == nil && (foreign != nil && !slices.Contains(strings.Fields(story), demoFolder+"/"+name) || !entry.IsDir() && !entry.Type().IsRegular()):
+		case err == nil && (foreign != nil && !slices.Contains(strings.Fields(story.Story), demoFolder+"/"+name) || !entry.IsDir() && !entry.Type().IsRegular()):
 			return fmt.Errorf("%s is not a file of celvpa demo; name a new folder with --dir", file)
 		}
 		return err
@@ -108,15 +103,15 @@ func (d *demo) prepare(story string) error {
 	if err != nil {
 		return err
 	}
-	return fs.WalkDir(examples.Demo, "demo", func(file string, entry fs.DirEntry, err error) error {
+	return fs.WalkDir(story.Files, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		text, err := examples.Demo.ReadFile(file)
+		text, err := story.Files.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		return d.write(strings.TrimPrefix(file, "demo/"), text)
+		return d.write(file, text)
 	})
 }
 

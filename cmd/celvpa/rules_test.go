@@ -147,7 +147,7 @@ func TestDiffSaysInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	out, err := celvpa(t, "rules", "diff", "shipped", dir)
 	require.NoError(t, err)
 	require.Equal(t, "pipeline default@1.0.0: nothing changes\n"+
-		"overlay payments (Audit, for namespaces payments, tier in (gold)) on default@1.0.0 is new:\n"+changes, out)
+		"overlay payments (Audit, for namespaces payments, tier=gold) on default@1.0.0 is new:\n"+changes, out)
 
 	out, err = celvpa(t, "rules", "diff", "shipped", dir, "--vpa", vpa)
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestDiffSaysInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	require.Equal(t, "VerticalPodAutoscaler payments/web:\n"+changes, out)
 	out, err = celvpa(t, "rules", "list", "--rules-dir", dir)
 	require.NoError(t, err)
-	require.Regexp(t, `payments +Enforce +0 +namespaces payments, tier in \(gold\) +\S+payments\.yaml:3:18 +Leave payments more room\.`, out)
+	require.Regexp(t, `payments +Enforce +0 +namespaces payments, tier=gold +\S+payments\.yaml:3:18 +Leave payments more room\.`, out)
 
 	out, err = celvpa(t, "rules", "render", "--rules-dir", dir, "--vpa", vpa)
 	require.NoError(t, err)
