@@ -25,18 +25,18 @@ func TestTheDemo(t *testing.T) {
 		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 100, line)
 	}
 	for _, essential := range []string{
-		`pay +books +books +93m +77m\.\.2198m +776Mi +774Mi\.\.1\.71Gi\n`,
-		`books +memory +675Mi +774Mi +776Mi +1\.71Gi +estimate/bounds/add-safety-margin\n`,
+		`pay +cash +cash +93m +77m\.\.2198m +776Mi +774Mi\.\.1\.71Gi\n`,
+		`cash +memory +675Mi +774Mi +776Mi +1\.71Gi +estimate/bounds/add-safety-margin\n`,
 		`name: add-safety-margin\nset:\n`,
-		`pay/books-0 .*requests\.memory +1Gi → 776Mi +requests/recommended/request\n`,
-		`shop/index-0 +shop/index +Skip +eligibility/too-few-replicas .*\n    The workload has 1 live pod, fewer than minReplicas \(2, set by --min-replicas\)\n`,
+		`pay/cash-0 .*requests\.memory +1Gi → 776Mi +requests/recommended/request\n`,
+		`shop/auth-0 +shop/auth +Skip +eligibility/too-few-replicas .*\n    The workload has 1 live pod, fewer than minReplicas \(2, set by --min-replicas\)\n`,
 		`shop/web-0 +shop/web +InPlace +update/resize .*\n    Its requests are outside the recommended range\n`,
 		`shop/web-1 +shop/web +Wait +update/budget-spent .*\n    1 of 2 replicas run undisturbed`,
-		`blocked: the workload has 1 live pod(?s:.*)Misconfigured: eligibility/too-few-replicas, pod index-0\n  → `,
+		`blocked: the workload has 1 live pod(?s:.*)Misconfigured: eligibility/too-few-replicas, pod auth-0\n  → `,
 		`\$ celvpa rules lint \S+\nnothing found\n`,
 		`1 table, 1 row, 0 failed\n`,
 		`  estimate: param marginFraction 0\.15 → 0\.3\n`,
-		`   Without it, the target of books is 93m and 776Mi\.(?s:.*)pay +books +books +105m .* 877Mi `,
+		`   Without it, the target of cash is 93m and 776Mi\.(?s:.*)pay +cash +cash +105m .* 877Mi `,
 		`shipped +3\.49 .*\n    1 (?s:.*)production +3\.52 .*\n    0 `, // OOM kills: the text names them, and the difference of cores
 		`\n\nopen celvpa-demo/backtest\.html\n$`,
 	} {

@@ -57,10 +57,10 @@ var containers = []container{
 }
 
 var demo = []container{
-	{"pay", "books-0", "books", books},
+	{"pay", "cash-0", "cash", books},
 	{"shop", "web-0", "web", web},
 	{"shop", "web-1", "web", web},
-	{"shop", "index-0", "index", search},
+	{"shop", "auth-0", "auth", search},
 }
 
 // closing is how much memory it takes to close the books of each day, in MiB.
