@@ -232,7 +232,8 @@ func (r *Report) only(v *vpav1.VerticalPodAutoscaler, u *answers.Updater, namesp
 		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool {
 			return f.Token == "pods-not-taken" && f.About != "" || strings.Contains(f.Token, "/") && (u == nil || f.Token != u.IgnoredRule || f.Token != r.Pods[0].Rule)
 		})
-		r.Findings = sorted(append(r.Findings, podFindings(u, r.Pods, v)...))
+		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Token == "target-capped" })
+		r.Findings = sorted(append(append(r.Findings, podFindings(u, r.Pods, v)...), cappedFindings(r.Pods)...))
 	}
 	r.Decisions = slices.DeleteFunc(r.Decisions, func(d answers.Decision) bool { return d.Pod != "" && d.Pod != name && d.Pod != key })
 }

@@ -158,6 +158,7 @@ var Tokens = []Token{
 	{"too-few-samples", Waiting, "usage has started to arrive, but the rules know too little of a resource that they would recommend"},
 	{"recommendation-pending", Waiting, "the recommender has not written what it computes now"},
 	{"target-falls-slowly", Waiting, "usage is lower than the target, which falls as old samples lose weight"},
+	{"target-capped", Settled, "pods get more or less than the target, because something bounds it, such as a LimitRange"},
 	{"little-history", Info, "bounds are wide because there is little history"},
 	{"oom-counted", Info, "a container ran out of memory, which raises its target"},
 	{"oom-ignored", Info, "a container ran out of memory, which does not count"},
