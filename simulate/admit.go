@@ -123,8 +123,8 @@ func (a *admission) review(p *manifests.NewPod, by changedBy) Admission {
 		for _, capped := range facts.CappedTargets(req.VPA, answer.Change) {
 			item.Capped = append(item.Capped, answers.Capped(capped))
 		}
-		if v != nil && len(item.Changes) == 0 {
-			item.Why = v.String() + " controls it, and no amount changes"
+		if v != nil && v.Object.Status.Recommendation != nil && len(item.Changes) == 0 {
+			item.Why += ", and no amount changes"
 		}
 	} else {
 		var causes []string

@@ -30,8 +30,8 @@ func admittedFrom(t *testing.T, text string) (simulate.Admissions, string, error
 func TestWhichVPAChangesAPod(t *testing.T) {
 	const alone = "---\n{apiVersion: v1, kind: Pod, metadata: {name: alone, namespace: web, labels: {app: shop}}, spec: {containers: [{name: app}]}}\n"
 	off := strings.Replace(recommends("Deployment", "shop"), "spec: {", "spec: {updatePolicy: {updateMode: 'Off'}, ", 1)
-	const mine = ": VerticalPodAutoscaler web/shop changes it"
-	const none = ": no VerticalPodAutoscaler changes it: "
+	const mine = ": VerticalPodAutoscaler web/shop controls it"
+	const none = ": no VerticalPodAutoscaler controls it: "
 	for name, tt := range map[string]struct{ text, why, note string }{
 		"a Deployment's":                      {text: recommends("Deployment", "shop") + deploymentOf("shop", "app"), why: "pod web/shop- of Deployment web/shop" + mine},
 		"a CronJob's":                         {text: recommends("CronJob", "shop") + "---\n{apiVersion: batch/v1, kind: CronJob, metadata: {name: shop, namespace: web}, spec: {jobTemplate: {spec: {template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: app}]}}}}}}", why: "pod web/shop- of CronJob web/shop" + mine},
