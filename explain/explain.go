@@ -136,7 +136,7 @@ func (o *Options) about(ctx context.Context, of *found) (*Report, *answers.Updat
 func (r *Report) simulate(ctx context.Context, o Options, v *vpav1.VerticalPodAutoscaler, replies *ask.Result) {
 	made, err := o.Simulate(ctx, v)
 	if err != nil {
-		r.Unknown = append(r.Unknown, fmt.Sprintf("what the rules of this program say: %v", err))
+		r.Unknown = append(r.Unknown, fmt.Sprintf("the rules of this program: %v", err))
 	}
 	for _, note := range made.Notes {
 		if !slices.Contains(r.Unknown, note) { // both read RuleOverlays

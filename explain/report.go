@@ -140,7 +140,7 @@ var Tokens = []Token{
 	{"other-recommender", Misconfigured, "the VPA names a recommender that no process runs"},
 	{"pipeline-gone", Misconfigured, "the VPA pins a pipeline that the rules do not have"},
 	{"processes-differ", Misconfigured, "two replicas both act as leader"},
-	{"rules-failed", Misconfigured, "a rule failed, and its values are as before"},
+	{"rules-failed", Misconfigured, "a rule failed, and its values stayed as they were"},
 	{"target-unusable", Misconfigured, "the target does not exist, or cannot be used"},
 	{"no-pods", Misconfigured, "the target selects no pods"},
 	{"admission-not-registered", Misconfigured, "no webhook is registered, so new pods keep their own resources"},

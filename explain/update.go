@@ -267,12 +267,12 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 		}
 	}
 	if len(r.Pods) == 0 {
-		return Verdict{Token: "no-pods", Text: "there are no pods to change"}
+		return Verdict{Token: "no-pods", Text: "no pods to change"}
 	}
 	if first := &r.Pods[0]; first.Action == facts.DoSkip && first.Reason != "" {
 		return Verdict{Token: "unknown", Action: action, Text: "nothing to do: " + lower(first.Reason)}
 	}
-	return Verdict{Token: "unknown", Action: action, Text: "what the updater would do is not known; see what could not be found out"}
+	return Verdict{Token: "unknown", Action: action, Text: "what the updater would do is not known; see the section Not known"}
 }
 
 // scaledToo is the token of a fault that keeps nothing from happening.

@@ -173,7 +173,7 @@ func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject
 	}
 	book, err := o.book(fill)
 	if err != nil {
-		options.Unknown = []string{fmt.Sprintf("what the rules of this program say: %v", err)}
+		options.Unknown = []string{fmt.Sprintf("the rules of this program: %v", err)}
 		return explain.Explain(ctx, options, subject)
 	}
 	options.Rules, options.Unknown = explain.RulesIn(ctx, c, book)
