@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -36,8 +35,8 @@ func demoCommand(compile compileFunc) *cobra.Command {
 		Use:   "demo",
 		Short: "Show celvpa at work on recorded usage, without a cluster",
 		Long: `Writes manifests and recorded usage to a folder, and runs celvpa's commands on them: what would be recommended and why, what
-new and running pods would get, and what a change of rules would do. Above each answer is the command to type for it. Tables
-that are too wide for a screen are folded. No cluster is asked, and nothing is sent anywhere.
+new and running pods would get, and what a change of rules would do. Above each answer is the command to type for it. No
+cluster is asked, and nothing is sent anywhere.
 
 It writes to the folder of --dir only, and never over a file that differs from what it would write.
 
@@ -132,18 +131,20 @@ func (d *demo) write(name string, text []byte) error {
 	return os.WriteFile(file, text, 0o644)
 }
 
-// command runs a command of the story, whose output may go to a file or to head.
+// command runs a command of the story, whose output may go to a file, or to head -LINES and cut -c1-COLUMNS.
 func (d *demo) command(words []string) error {
 	var args []string
-	file, first := "", -1 // where the output goes, and how many lines are printed; -1 = all
+	file, first, width := "", -1, -1 // what is printed; -1 = all
 	for i, word := range words {
 		name, below := strings.CutPrefix(word, demoFolder+"/")
 		switch {
-		case word == ">" || word == "|" || word == "head":
+		case word == ">" || word == "|" || word == "head" || word == "cut":
 		case i > 0 && words[i-1] == ">":
 			file = name
 		case i > 0 && words[i-1] == "head":
 			first, _ = strconv.Atoi(strings.TrimPrefix(word, "-"))
+		case i > 0 && words[i-1] == "cut":
+			width, _ = strconv.Atoi(strings.TrimPrefix(word, "-c1-"))
 		case below:
 			args = append(args, filepath.Join(d.dir, filepath.FromSlash(name)))
 		default:
@@ -164,52 +165,10 @@ func (d *demo) command(words []string) error {
 	if first >= 0 {
 		lines = lines[:min(first, len(lines))]
 	}
-	return d.print(folded(lines))
-}
-
-// widestRow is the width from which tables are folded, unless the terminal is wider.
-const widestRow = 100
-
-// folded is text whose wide tables have rows of two lines, the first of which fits on a screen.
-func folded(lines []string) string {
-	var out strings.Builder
-	at := 0 // the column behind which the rows of this table go on in the next line; 0 = they fit
 	for i, line := range lines {
-		switch {
-		case line == "\n":
-			at = 0
-		case line == strings.ToUpper(line) && strings.Contains(line, "  "):
-			at = fold(lines[i:])
-		}
-		if begin := firstColumns(line, at); at > 0 && !strings.HasSuffix(begin, "\n") {
-			line = strings.TrimRight(begin, " ") + "\n    " + strings.TrimPrefix(line, begin)
-		}
-		out.WriteString(line)
-	}
-	return out.String()
-}
-
-// fold is the last of the columns up to which all rows of a table fit on a screen; 0 if they need not be folded.
-func fold(rows []string) (at int) {
-	if end := slices.Index(rows, "\n"); end >= 0 {
-		rows = rows[:end]
-	}
-	wider := func(columns int) func(string) bool {
-		return func(row string) bool { return utf8.RuneCountInString(strings.TrimSpace(row)) > columns }
-	}
-	if !slices.ContainsFunc(rows, wider(max(widestRow, screenWidth()))) {
-		return 0
-	}
-	for _, gap := range regexp.MustCompile(`  \S`).FindAllStringIndex(rows[0], -1) {
-		column := gap[1] - 1
-		if !slices.ContainsFunc(rows, func(row string) bool { return wider(usualWidth)(firstColumns(row, column)) }) {
-			at = column
+		if width >= 0 && len(line) > width {
+			lines[i] = line[:width] + "\n"
 		}
 	}
-	return at
-}
-
-// firstColumns are the first columns of a line.
-func firstColumns(line string, count int) string {
-	return string([]rune(line)[:min(count, utf8.RuneCountInString(line))])
+	return d.print(strings.Join(lines, ""))
 }
