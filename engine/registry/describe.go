@@ -47,14 +47,14 @@ type describer struct {
 // factRow is a fact, or several that only their names tell apart.
 type factRow struct{ names, kind, doc string }
 
-// same reports whether two facts are one, at two points.
-func same(a, b Var) bool {
+// sameFact reports whether two facts are one, at two points.
+func sameFact(a, b Var) bool {
 	return a.Name == b.Name && a.Doc == b.Doc && a.Writable == b.Writable && a.scope == b.scope && a.Type.String() == b.Type.String() && a.Type.Schema() == b.Type.Schema()
 }
 
-// has reports whether a fact is in a list.
-func has(list []Var, v Var) bool {
-	return slices.ContainsFunc(list, func(other Var) bool { return same(v, other) })
+// hasFact reports whether a fact is in a list.
+func hasFact(list []Var, v Var) bool {
+	return slices.ContainsFunc(list, func(other Var) bool { return sameFact(v, other) })
 }
 
 // findShared lists the facts that several points have: of those of one name, the one that most points have.
@@ -64,7 +64,7 @@ func (d *describer) findShared() {
 		for _, v := range p.Vars {
 			points := 0
 			for _, q := range d.points {
-				if has(q.Vars, v) {
+				if hasFact(q.Vars, v) {
 					points++
 				}
 			}
@@ -109,7 +109,7 @@ func (d *describer) countAll() {
 	}
 	vars(d.facts, nil)
 	for _, p := range d.points {
-		vars(d.own(p.Vars, d.facts), p.Bounds)
+		vars(own(p.Vars, d.facts), p.Bounds)
 		for _, s := range p.Scopes {
 			vars(s.Vars, s.Bounds)
 		}
@@ -124,8 +124,8 @@ func (d *describer) countAll() {
 }
 
 // own are the facts of a list that others do not describe.
-func (d *describer) own(list, others []Var) []Var {
-	return slices.DeleteFunc(slices.Clone(list), func(v Var) bool { return has(others, v) })
+func own(list, others []Var) []Var {
+	return slices.DeleteFunc(slices.Clone(list), func(v Var) bool { return hasFact(others, v) })
 }
 
 func (d *describer) printf(format string, args ...any) {
@@ -291,16 +291,16 @@ func (d *describer) bounds(list []BoundVar) {
 func (d *describer) scope(p *Point, s *Scope) {
 	vars, bounds, doc := s.Vars, s.Bounds, s.Doc
 	if q := d.earlier(p, s); q != nil {
-		vars = d.own(vars, q.Scopes[q.scopeIndex[s.Name]].Vars)
+		vars = own(vars, q.Scopes[q.scopeIndex[s.Name]].Vars)
 		doc += fmt.Sprintf("; has what it has at [%s](#%s)", q.Name, anchor(q.Name))
 	} else if other := p.Scopes[0]; other.Name != s.Name {
 		var names []string
 		for _, v := range vars {
-			if has(other.Vars, v) {
+			if hasFact(other.Vars, v) {
 				names = append(names, "`"+v.Name+"`")
 			}
 		}
-		vars = d.own(vars, other.Vars)
+		vars = own(vars, other.Vars)
 		alike := func(a, b BoundVar) bool { return a.Name == b.Name && a.Doc == b.Doc && a.Of == b.Of }
 		if len(bounds) > 0 && slices.EqualFunc(bounds, other.Bounds, alike) {
 			names, bounds = append(names, "the bounds"), nil
@@ -323,7 +323,7 @@ func (d *describer) earlier(p *Point, s *Scope) *Point {
 		if q == p {
 			break
 		}
-		if i, ok := q.scopeIndex[s.Name]; ok && len(d.own(q.Scopes[i].Vars, s.Vars)) == 0 {
+		if i, ok := q.scopeIndex[s.Name]; ok && len(own(q.Scopes[i].Vars, s.Vars)) == 0 {
 			return q
 		}
 	}
@@ -403,14 +403,14 @@ func (d *describer) point(p *Point) {
 	d.printf("## %s\n\n%s Takes %s.\n", p.Name, p.Doc, p.Kind)
 	var others []string
 	for _, v := range p.Vars {
-		if has(d.facts, v) {
+		if hasFact(d.facts, v) {
 			others = append(others, "`"+v.Name+"`")
 		}
 	}
 	if others != nil {
 		d.rows = append(d.rows, factRow{names: strings.Join(others, ", "), doc: "as [at other points](#facts-of-several-points)"})
 	}
-	d.vars(d.own(p.Vars, d.facts))
+	d.vars(own(p.Vars, d.facts))
 	d.bounds(p.Bounds)
 	for i := range p.Scopes {
 		d.scope(p, &p.Scopes[i])
