@@ -130,7 +130,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left
 
 // TestAnAnswerThatCannotBeWrittenIsAnError: regression, some commands ended with 0 and a file cut short.
 func TestAnAnswerThatCannotBeWrittenIsAnError(t *testing.T) {
-	for _, args := range []string{"rules list", "rules show default", "rules show container-caps/policy", "rules points", "rules checks", "reference flags", "reference metrics", "crd", "version"} {
+	for _, args := range []string{"rules list", "rules show default", "rules show container-caps/policy", "rules points", "rules checks", "reference api", "reference flags", "reference metrics", "crd", "version"} {
 		require.ErrorContains(t, runTo(fullDisk{}, io.Discard, "", strings.Fields(args)...), "no space left on device", args)
 	}
 }

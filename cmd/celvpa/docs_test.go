@@ -234,7 +234,7 @@ func words(command string) (out []string) {
 
 // TestTheReferencesAreWhatTheProgramPrints: run make generate after a change.
 func TestTheReferencesAreWhatTheProgramPrints(t *testing.T) {
-	for _, command := range [][]string{{"rules", "points"}, {"rules", "checks"}, {"reference", "flags"}, {"reference", "metrics"}} {
+	for _, command := range [][]string{{"rules", "points"}, {"rules", "checks"}, {"reference", "api"}, {"reference", "flags"}, {"reference", "metrics"}} {
 		name := command[1]
 		page, err := os.ReadFile("../../docs/" + name + ".md")
 		require.NoError(t, err)

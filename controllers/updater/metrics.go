@@ -37,7 +37,7 @@ const (
 	postponedByDeadline = "deadline"
 )
 
-// Names and labels are upstream's (UPSTREAM.md §6, Appendix A 4); names that begin with celvpa are
+// Names and labels are upstream's (UPSTREAM.md §6); names that begin with celvpa are
 // our own.
 var (
 	latency = cycle.NewLatency("vpa_updater")
