@@ -195,7 +195,11 @@ func (o *explainOptions) book(flags bool) (*compile.Rulebook, error) {
 
 // printSummary prints a report for a screen: the verdict, what blocks, the numbers, and the pods with what changes and why.
 func printSummary(p *page, r *explain.Report) {
-	p.wrapped("", r.Verdict.Text+" ("+r.Verdict.Token+")")
+	verdict := r.Verdict.Text
+	if r.Verdict.Token != "unknown" {
+		verdict += " (" + r.Verdict.Token + ")"
+	}
+	p.wrapped("", verdict)
 	printSubject(p, r)
 	blocks := slices.DeleteFunc(slices.Clone(r.Findings), func(f explain.Finding) bool {
 		ofPods := strings.Contains(f.Token, "/") // is said with the pods
@@ -349,7 +353,7 @@ func printFindings(p *page, findings []explain.Finding) {
 			p.wrapped("    ", f.Text)
 		}
 		if f.WayOut != "" {
-			p.wrapped("  → ", f.WayOut)
+			p.wrapped("  ", f.NextStep())
 		}
 	}
 }
