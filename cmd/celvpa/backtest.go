@@ -182,6 +182,9 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 		return faults.Join(unread, err)
 	}
 	cluster, unloaded := simulate.Load(set, rules.named[0].book, simulate.At(time.Time{}))
+	if err := o.narrow(cluster); err != nil {
+		return faults.Join(unread, unreadObjects, err)
+	}
 	report, notes, failed := backtest.Run(cmd.Context(), cluster, store, candidates, settings)
 	errs := faults.Join(unread, unreadObjects, unusable, rejected, unloaded, failed)
 	if report != nil && o.choice.condition != nil {

@@ -75,6 +75,7 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 func (o *explainOptions) addCluster(cmd *cobra.Command, compile compileFunc) {
 	cmd.Args = takes(0, 2)
 	o.rules.compile, o.rules.points = compile, explain.Points
+	o.selects.add(cmd)
 	o.live.add(cmd, nil)
 	o.addProcesses(cmd)
 }
@@ -99,7 +100,7 @@ func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 	case len(o.files) > 0 && (len(o.ask.Namespaces) > 0 || o.ask.ServiceAccount != ""):
 		return errors.New("-f excludes --celvpa-namespace and --service-account: with manifests, no process is asked")
 	}
-	subject, err := explain.ParseSubject(o.live.overrides.Context.Namespace, args...)
+	subject, err := o.subject(o.live.overrides.Context.Namespace, args)
 	if err != nil {
 		return err
 	}
@@ -119,6 +120,14 @@ func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 		"table": func(p *page) { printSummary(p, report) },
 		"wide":  func(p *page) { printReport(p, report) },
 	}))
+}
+
+// subject is what arguments name.
+func (o *explainOptions) subject(namespace string, args []string) (explain.Subject, error) {
+	if o.selects.Selector != nil && len(args) > 0 {
+		return explain.Subject{}, fmt.Errorf("name an object, or choose one with -l, but not both: %s -l %s", strings.Join(args, " "), o.selects)
+	}
+	return explain.ParseSubject(namespace, args...)
 }
 
 // offlineReport explains an object of manifests.
@@ -141,7 +150,7 @@ func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subje
 		return nil, err
 	}
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
-	m := explain.Manifests{Cluster: cluster, Set: set, Now: now}
+	m := explain.Manifests{Cluster: cluster, Set: set, Now: now, Selector: o.selects.Selector}
 	if len(o.usage) > 0 {
 		m.Usage = usage
 	}
@@ -165,8 +174,9 @@ func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject
 	}
 	now := time.Now().UTC()
 	options := explain.Options{
-		Client: c,
-		Now:    now,
+		Client:   c,
+		Now:      now,
+		Selector: o.selects.Selector,
 		Ask: func(ctx context.Context, namespace, name string) (*ask.Result, error) {
 			return ask.VPA(ctx, o.ask, namespace, name)
 		},

@@ -44,7 +44,7 @@ func (o *explainOptions) history(cmd *cobra.Command, args []string) error {
 	if err := o.printer.check(); err != nil {
 		return err
 	}
-	subject, err := explain.ParseSubject("", args...)
+	subject, err := o.subject("", args)
 	if err != nil {
 		return err
 	}

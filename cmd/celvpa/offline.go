@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -27,6 +28,7 @@ type offline struct {
 	printer
 	files   []string
 	ignore  []string
+	selects selector
 	live    live
 	explain bool
 	now     string
@@ -44,6 +46,7 @@ func (o *offline) add(cmd *cobra.Command, compile compileFunc) {
 	}
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
 	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil, "pattern of files and folders to leave out below folders of -f, as in .gitignore, e.g. charts or **/test/*.yaml; can be repeated")
+	o.selects.add(cmd)
 	o.rules.compile = compile
 	o.rules.add(cmd)
 	o.live.add(cmd, o.rules.of.kinds)
@@ -106,8 +109,50 @@ func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time)
 	}
 	cluster, unusable := simulate.Load(set, book, simulate.At(at))
 	cluster.Watch = o.display.count
-	return cluster, faults.Join(unread, unusable)
+	return cluster, faults.Join(unread, unusable, o.narrow(cluster))
 }
+
+// narrow makes answers be about the VPAs of --selector. The error is that it matches none.
+func (o *offline) narrow(cluster *simulate.Cluster) error {
+	if o.selects.Selector == nil || cluster.Select(o.selects.Selector) {
+		return nil
+	}
+	return fmt.Errorf("no VerticalPodAutoscaler in %s matches -l %s", o.input(), o.selects)
+}
+
+// input names what is read, for messages.
+func (o *offline) input() string {
+	if len(o.files) == 0 {
+		return o.live.String()
+	}
+	return strings.Join(o.files, ", ")
+}
+
+// selector is the value of --selector; nil = all.
+type selector struct{ labels.Selector }
+
+// add adds the flag.
+func (s *selector) add(cmd *cobra.Command) {
+	cmd.Flags().VarP(s, "selector", "l", "answer only about VerticalPodAutoscalers with these labels, as in kubectl: app=web,tier!=test, or 'tier in (a, b)'")
+	completes(cmd, "selector", func(string) []string { return nil })
+}
+
+// String implements pflag.Value.
+func (s selector) String() string {
+	if s.Selector == nil {
+		return ""
+	}
+	return s.Selector.String()
+}
+
+// Set implements pflag.Value.
+func (s *selector) Set(text string) (err error) {
+	s.Selector, err = labels.Parse(text)
+	return err
+}
+
+// Type implements pflag.Value: it is what the help shows as the flag's argument.
+func (selector) Type() string { return "selector" }
 
 // open checks the flags of a command without others, and loads its cluster. unread is what cannot be used of the objects.
 func (o *offline) open(cmd *cobra.Command) (cluster *simulate.Cluster, unread, err error) {
@@ -146,11 +191,7 @@ func (o *offline) end(errs error, empty bool, nothing string, no bool) error {
 	case errs != nil:
 		return errs
 	case empty:
-		from := strings.Join(o.files, ", ")
-		if len(o.files) == 0 {
-			from = o.live.String()
-		}
-		return fmt.Errorf(nothing, from)
+		return fmt.Errorf(nothing, o.input())
 	case no:
 		return errNo
 	}

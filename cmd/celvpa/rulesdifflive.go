@@ -48,6 +48,7 @@ func (d *liveDiff) add(cmd *cobra.Command) {
 	f.IntVar(&d.top, "top", 0, "with --live, how many VPAs to print; 0 = all")
 	f.StringArrayVarP(&d.files, "filename", "f", nil, "with --live, file or folder with the objects of a cluster to read instead, or - for standard input; can be repeated")
 	f.StringVar(&d.now, "now", "", "with --live, the time to compare at, in RFC 3339 or seconds since 1970; empty = that of the newest checkpoint of -f, or now without any")
+	d.selects.add(cmd)
 	d.live.add(cmd, append([]schema.GroupVersionKind{manifests.VPAKind, manifests.CheckpointKind}, manifests.PodKinds...))
 }
 
@@ -63,8 +64,8 @@ func (d *liveDiff) check(p *printer) error {
 		return nil
 	case flag != "":
 		return fmt.Errorf("--%s is for --live", flag)
-	case d.top != 0 || len(d.files) > 0 || d.now != "":
-		return errors.New("--top, --filename and --now are for --live")
+	case d.top != 0 || len(d.files) > 0 || d.now != "" || d.selects.Selector != nil:
+		return errors.New("--top, --filename, --selector and --now are for --live")
 	case p.form == "wide":
 		return errors.New("--output is wide, which is for --live; use table, json or yaml")
 	}
@@ -95,6 +96,7 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 		return err
 	}
 	cluster, unloaded := simulate.Load(set, inForce.book, simulate.At(now))
+	unselected := d.narrow(cluster)
 	result, unusable := cluster.Compare(cmd.Context(), after, d.display.count)
 	if len(tried) > 0 {
 		notes = append(notes, "the candidate counts as enforced, whatever its mode: "+strings.Join(tried, ", "))
@@ -108,7 +110,7 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 	if err := p.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printImpact(p, result, left, wide) })); err != nil {
 		return err
 	}
-	return d.end(faults.Join(unread, shortened(unloaded), unusable), result.Totals.OfVPAs == 0, "there is no VerticalPodAutoscaler in %s: nothing was compared", false)
+	return d.end(faults.Join(unread, shortened(unloaded), unselected, unusable), result.Totals.OfVPAs == 0, "there is no VerticalPodAutoscaler in %s: nothing was compared", false)
 }
 
 // shortened are the faults of RuleOverlays beside the candidate, which are not in use: a line for each.
