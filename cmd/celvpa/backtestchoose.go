@@ -325,7 +325,7 @@ func (c *chooser) printChoice(p *page, choice *backtest.Choice) {
 			p.printf("Class %s: in the rest, %s misses %s.\n", of.Class, of.Policy, strings.Join(of.MissedLater, " and "))
 		}
 	}
-	p.row(append([]any{"CLASS", "PART", "POLICY"}, measureHead...)...)
+	p.header(append([]string{"CLASS", "PART", "POLICY"}, measureHead...)...)
 	rows := func(class, policy string, parts *backtest.Parts) {
 		for _, part := range []struct {
 			name     string

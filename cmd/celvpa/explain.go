@@ -67,7 +67,7 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 	cmd.Flags().StringArrayVar(&o.usage, "usage", nil, "with -f: file with usage, or - for standard input; can be repeated")
 	cmd.Flags().StringVar(&o.now, "now", "", "with -f: the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = that of the last row of usage, without --usage that of the newest checkpoint, or now without any")
 	o.addProcesses(cmd)
-	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "html")
+	o.addTables(cmd, "table", "table", "wide", "json", "yaml", "html")
 	return cmd
 }
 
@@ -228,7 +228,7 @@ func printTargets(p *page, list []explain.Amounts) {
 		return
 	}
 	p.printf("\n")
-	p.row("CONTAINER", "RESOURCE", "P90", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
+	p.header("CONTAINER", "RESOURCE", "P90", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
 	for i := range list {
 		a := &list[i]
 		by := "-"
@@ -369,7 +369,7 @@ func printAmounts(p *page, list []explain.Amounts) {
 		return
 	}
 	p.printf("\n")
-	p.row("CONTAINER", "RESOURCE", "P50", "P90", "P95", "LAST", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
+	p.header("CONTAINER", "RESOURCE", "P50", "P90", "P95", "LAST", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
 	for i := range list {
 		a := &list[i]
 		cells := []any{cmp.Or(a.Container, podRow), a.Resource}
@@ -414,7 +414,7 @@ func printPods(p *page, pods []explain.Pod) {
 		return
 	}
 	p.printf("\n")
-	p.row("POD", "ACTION", "RULE", "PRIORITY", "CHANGE", "NODE", "PHASE", "REASON")
+	p.header("POD", "ACTION", "RULE", "PRIORITY", "CHANGE", "NODE", "PHASE", "REASON")
 	for i := range pods {
 		pod := &pods[i]
 		changes := make([]string, len(pod.Change))
@@ -437,7 +437,7 @@ func printPods(p *page, pods []explain.Pod) {
 func printHistory(p *page, r *explain.Report) {
 	if len(r.Decisions) > 0 {
 		p.printf("\n")
-		p.row("TIME", "BY", "POD", "DECISION", "RULE", "WHY", "ID")
+		p.header("TIME", "BY", "POD", "DECISION", "RULE", "WHY", "ID")
 		for _, d := range r.Decisions {
 			why := strings.Join(append(slices.Clone(d.Changes), d.Reason), "; ")
 			p.row(stamp(d.Time), d.Component, cmp.Or(d.Pod, "-"), d.Action, cmp.Or(d.Rule, "-"), strings.Trim(why, "; "), d.ID)
@@ -446,7 +446,7 @@ func printHistory(p *page, r *explain.Report) {
 	}
 	if len(r.Events) > 0 {
 		p.printf("\n")
-		p.row("TIME", "TYPE", "EVENT", "MESSAGE")
+		p.header("TIME", "TYPE", "EVENT", "MESSAGE")
 		for _, e := range r.Events {
 			p.row(stamp(e.Time), e.Type, e.Reason, e.Message)
 		}
@@ -467,7 +467,7 @@ func printProcesses(p *page, r *explain.Report) {
 		return
 	}
 	p.printf("\n")
-	p.row("PROCESS", "INSTANCE", "VERSION", "RULES", "DIGEST", "OVERLAYS")
+	p.header("PROCESS", "INSTANCE", "VERSION", "RULES", "DIGEST", "OVERLAYS")
 	for _, process := range list {
 		p.row(process.Component, process.Instance, process.Version, process.Rules.Pipeline, process.Rules.Digest, cmp.Or(strings.Join(process.Rules.Overlays, ", "), "-"))
 	}

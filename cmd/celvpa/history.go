@@ -27,7 +27,7 @@ With --log-decisions they write each to their log, too. celvpa explain says why 
 		RunE: func(cmd *cobra.Command, args []string) error { return o.history(cmd, args) },
 	}
 	o.addCluster(cmd, compile)
-	o.printer.add(cmd, "table", "table", "json", "yaml")
+	o.addTables(cmd, "table", "table", "json", "yaml")
 	return cmd
 }
 

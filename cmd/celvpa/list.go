@@ -30,7 +30,7 @@ celvpa explain NAME says more, and asks the processes that run. -o wide adds the
 	}
 	o.add(cmd, compile)
 	cmd.Flags().StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
-	o.printer.add(cmd, "table", "table", "wide", "json", "yaml")
+	o.addTables(cmd, "table", "table", "wide", "name", "json", "yaml")
 	return cmd
 }
 
@@ -44,7 +44,9 @@ func runList(cmd *cobra.Command, o *offline) error {
 	pods, _ := cluster.Pods() // the plan has reported what cannot be read
 	list := explain.NewList(vpas, pods, plan)
 	o.printNotes(cmd, cluster.Notes())
-	if err := o.print(cmd.OutOrStdout(), list, tables(func(p *page, wide bool) { printList(p, list, wide) })); err != nil {
+	forms := tables(func(p *page, wide bool) { printList(p, list, wide) })
+	forms["name"] = names(vpaResource, list.Items, func(r *explain.Row) string { return r.VPA })
+	if err := o.print(cmd.OutOrStdout(), list, forms); err != nil {
 		return err
 	}
 	return o.end(faults.Join(unread, unplanned, unusable), len(list.Items) == 0, "there is no VerticalPodAutoscaler in %s", false)
@@ -54,11 +56,11 @@ func printList(p *page, list *explain.List, wide bool) {
 	if len(list.Items) == 0 {
 		return
 	}
-	head := []any{"NAMESPACE", "NAME", "TARGET", "MODE", "PODS", "CPU", "MEMORY", "NEXT", "CLASS", "WHY"}
+	head := []string{"NAMESPACE", "NAME", "TARGET", "MODE", "PODS", "CPU", "MEMORY", "NEXT", "CLASS", "WHY"}
 	if wide {
 		head = append(head, "REASON")
 	}
-	p.row(head...)
+	p.header(head...)
 	for _, r := range list.WorstFirst() {
 		namespace, name, _ := strings.Cut(r.VPA, "/")
 		next := "-"

@@ -48,7 +48,8 @@ could not be used. Readable input is answered even then.`,
 	f := cmd.Flags()
 	f.StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
 	f.BoolVar(&o.explain, "explain", false, "show for each pod what would be changed and, step by step, which rule decided what")
-	o.printer.add(cmd, "table", "table", "wide", "json", "yaml")
+	o.addTables(cmd, "table", "table", "wide", "name", "json", "yaml")
+	cmd.MarkFlagsMutuallyExclusive("no-headers", "explain")
 	return cmd
 }
 
@@ -59,7 +60,9 @@ func runPlan(cmd *cobra.Command, o *offline) error {
 	}
 	result, unusable := cluster.Plan(o.explain)
 	o.printNotes(cmd, cluster.Notes())
-	if err := o.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printPlan(p, result, o.explain, wide) })); err != nil {
+	forms := tables(func(p *page, wide bool) { printPlan(p, result, o.explain, wide) })
+	forms["name"] = names(podResource, result.Items, func(pod *answers.PlannedPod) string { return pod.Pod })
+	if err := o.print(cmd.OutOrStdout(), result, forms); err != nil {
 		return err
 	}
 	nothing := len(result.Items) == 0 && result.VPAs == 0
@@ -70,11 +73,11 @@ func printPlan(p *page, r *simulate.Plan, explain, wide bool) {
 	if len(r.Items) == 0 {
 		return
 	}
-	head := []any{"POD", "VPA", "ACTION", "RULE", "PRIORITY", "REASON"}
+	head := []string{"POD", "VPA", "ACTION", "RULE", "PRIORITY", "REASON"}
 	if wide {
 		head = append(head, "CHANGE")
 	}
-	p.row(head...)
+	p.header(head...)
 	for i := range r.Items {
 		item := &r.Items[i]
 		cells := []any{item.Pod, cmp.Or(item.VPA, "-"), item.Action, cmp.Or(item.Rule, "-"), item.Priority.String(), item.Reason}

@@ -78,7 +78,7 @@ func listCommand(o *ruleOptions) *cobra.Command {
 			})
 		},
 	}
-	p.add(cmd, "table", "table", "wide", "json", "yaml")
+	p.addTables(cmd, "table", "table", "wide", "json", "yaml")
 	return cmd
 }
 
@@ -124,13 +124,15 @@ func (l *ruleList) print(p *page, about func(string) string) {
 		p.printf("pipeline %s, digest %s%s\n", pipeline.Name, pipeline.Digest, serves)
 	}
 	if len(l.Overlays) > 0 {
-		p.row("\nOVERLAY", "MODE", "PRIORITY", "MATCHES", "AT", "DESCRIPTION")
+		p.printf("\n")
+		p.header("OVERLAY", "MODE", "PRIORITY", "MATCHES", "AT", "DESCRIPTION")
 		for _, overlay := range l.Overlays {
 			p.row(overlay.Name, overlay.Mode, overlay.Priority, overlay.Match, overlay.At, about(overlay.Description))
 		}
 		p.end()
 	}
-	p.row("\nPOINT", "RULE SET", "AT", "DESCRIPTION")
+	p.printf("\n")
+	p.header("POINT", "RULE SET", "AT", "DESCRIPTION")
 	for _, set := range l.RuleSets {
 		p.row(cmp.Or(set.Point, "(not run)"), set.RuleSet, set.At, about(set.Description))
 	}

@@ -66,8 +66,8 @@ func (d *liveDiff) check(p *printer) error {
 		return fmt.Errorf("--%s is for --live", flag)
 	case d.top != 0 || len(d.files) > 0 || d.now != "" || d.selects.Selector != nil:
 		return errors.New("--top, --filename, --selector and --now are for --live")
-	case p.form == "wide":
-		return errors.New("--output is wide, which is for --live; use table, json or yaml")
+	case p.form == "wide" || p.form == "name":
+		return fmt.Errorf("--output is %s, which is for --live; use table, json or yaml", p.form)
 	}
 	return nil
 }
@@ -107,7 +107,9 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 		left = len(result.Items) - d.top
 		result.Items = result.Items[:d.top]
 	}
-	if err := p.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printImpact(p, result, left, wide) })); err != nil {
+	forms := tables(func(p *page, wide bool) { printImpact(p, result, left, wide) })
+	forms["name"] = names(vpaResource, result.Items, func(v *simulate.VPAImpact) string { return v.VPA })
+	if err := p.print(cmd.OutOrStdout(), result, forms); err != nil {
 		return err
 	}
 	return d.end(faults.Join(unread, shortened(unloaded), unselected, unusable), result.Totals.OfVPAs == 0, "there is no VerticalPodAutoscaler in %s: nothing was compared", false)
@@ -157,7 +159,7 @@ func printImpact(p *page, r *simulate.Impact, left int, wide bool) {
 		return
 	}
 	if len(r.Items) > 0 {
-		p.row("VPA", "PODS", "CPU-CORES", "MEMORY-GIB", "EVICT", "RESIZE", "WAIT", "CHANGE")
+		p.header("VPA", "PODS", "CPU-CORES", "MEMORY-GIB", "EVICT", "RESIZE", "WAIT", "CHANGE")
 	}
 	for i := range r.Items {
 		v := &r.Items[i]
@@ -169,7 +171,7 @@ func printImpact(p *page, r *simulate.Impact, left int, wide bool) {
 	}
 	if wide && len(r.Items) > 0 {
 		p.printf("\n")
-		p.row("POD", "VPA", "CPU-CORES", "MEMORY-GIB", "BEFORE", "AFTER", "CHANGE")
+		p.header("POD", "VPA", "CPU-CORES", "MEMORY-GIB", "BEFORE", "AFTER", "CHANGE")
 		for i := range r.Items {
 			for j := range r.Items[i].Pods {
 				pod := &r.Items[i].Pods[j]

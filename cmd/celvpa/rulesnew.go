@@ -31,7 +31,7 @@ func newCommand() *cobra.Command {
 				return err
 			}
 			out := newPage(cmd.OutOrStdout())
-			out.row("RECIPE", "WHAT IT DOES")
+			out.header("RECIPE", "WHAT IT DOES")
 			for _, name := range recipes() {
 				text, err := cookbook.FS.ReadFile(name + ".yaml")
 				if err != nil {
