@@ -21,7 +21,7 @@ import (
 const inputHelp = `Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
 --kubeconfig, --context, -n, -A and --as say. It only gets and lists.
 
-PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. `
+PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, a URL, or - for standard input. `
 
 // offline is what the commands that work on manifests, or on the objects of a cluster, have in common.
 type offline struct {
@@ -44,7 +44,7 @@ func (o *offline) add(cmd *cobra.Command, compile compileFunc) {
 		}
 		return nil
 	}
-	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
+	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file, folder or URL with manifests, or - for standard input; can be repeated")
 	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil, "pattern of files and folders to leave out below folders of -f, as in .gitignore, e.g. charts or **/test/*.yaml; can be repeated")
 	o.selects.add(cmd)
 	o.rules.compile = compile

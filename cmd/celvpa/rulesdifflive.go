@@ -46,7 +46,7 @@ func (d *liveDiff) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&d.on, "live", false, "compare the rules in force with a candidate, by what both do in a cluster")
 	f.IntVar(&d.top, "top", 0, "with --live, how many VPAs to print; 0 = all")
-	f.StringArrayVarP(&d.files, "filename", "f", nil, "with --live, file or folder with the objects of a cluster to read instead, or - for standard input; can be repeated")
+	f.StringArrayVarP(&d.files, "filename", "f", nil, "with --live, file, folder or URL with the objects of a cluster to read instead, or - for standard input; can be repeated")
 	f.StringVar(&d.now, "now", "", "with --live, the time to compare at, in RFC 3339 or seconds since 1970; empty = that of the newest checkpoint of -f, or now without any")
 	d.selects.add(cmd)
 	d.live.add(cmd, append([]schema.GroupVersionKind{manifests.VPAKind, manifests.CheckpointKind}, manifests.PodKinds...))

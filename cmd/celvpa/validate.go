@@ -51,7 +51,7 @@ VerticalPodAutoscaler, or the rules could not be used. Readable input is judged 
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.add(cmd, compile)
-	cmd.Flags().StringArrayVar(&o.old, "old", nil, "file or folder with the objects as they are now; can be repeated")
+	cmd.Flags().StringArrayVar(&o.old, "old", nil, "file, folder or URL with the objects as they are now; can be repeated")
 	o.printer.add(cmd, "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
 	return cmd
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,4 +120,18 @@ func TestRulesOfOnesOwnJudge(t *testing.T) {
 	require.Contains(t, out, "default/plain: allowed")
 	require.Contains(t, out, "default/few: refused")
 	require.Contains(t, out, "(rule vpa-object/min-replicas-positive)")
+}
+
+// TestAURLIsNoFileOfTheRepository: annotations and reports name it, and CI systems do not look for it.
+func TestAURLIsNoFileOfTheRepository(t *testing.T) {
+	server := httptest.NewServer(http.FileServer(http.Dir("testdata/validate")))
+	defer server.Close()
+	out, _, err := run("", "validate", "-f", server.URL+"/in-place.yaml", "-o", "github")
+	require.ErrorIs(t, err, errNo)
+	require.Regexp(t, `^::error title=vpa-gates/in-place::web/shop: `, out)
+	out, _, err = run("", "validate", "-f", server.URL+"/in-place.yaml", "-o", "junit")
+	require.ErrorIs(t, err, errNo)
+	require.Contains(t, out, `<testsuite name="`+server.URL+`/in-place.yaml" tests=`)
+	_, _, err = run("", "list", "-f", server.URL+"/none.yaml")
+	require.EqualError(t, err, "cannot read "+server.URL+"/none.yaml: the server answers 404 Not Found")
 }
