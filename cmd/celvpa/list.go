@@ -13,7 +13,7 @@ import (
 
 // vpasCommand lists VPAs with what is next for their pods.
 func vpasCommand(compile compileFunc) *cobra.Command {
-	o := &offline{}
+	o, w := &offline{}, &watching{}
 	cmd := &cobra.Command{
 		Use:   "list [-f PATH…]",
 		Short: "List VPAs: what their pods request against the target, what is next, and why not",
@@ -26,10 +26,13 @@ celvpa explain NAME says more, and asks the processes that run. -o wide adds the
 		Example: `  celvpa list
   kubectl vpa list -A -o wide
   celvpa list -A -o json | jq -r '.items[] | select(.next == "Evict") | .vpa'`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runList(cmd, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return w.run(cmd, o, func() error { return runList(cmd, o) })
+		},
 	}
 	o.add(cmd, compile)
 	cmd.Flags().StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
+	w.add(cmd)
 	o.addTables(cmd, "table", "table", "wide", "name", "json", "yaml")
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 
 // planCommand shows what the updater would do.
 func planCommand(compile compileFunc) *cobra.Command {
-	o := &offline{}
+	o, w := &offline{}, &watching{}
 	cmd := &cobra.Command{
 		Use:   "plan [-f PATH…]",
 		Short: "Show what the updater would do with the running pods in manifests, and why",
@@ -42,12 +42,15 @@ could not be used. Readable input is answered even then.`,
   celvpa recommend -f deploy/ --usage usage.csv -o yaml | celvpa plan -f - -f pods.yaml -f deploy/
   celvpa plan -f pods.yaml -f deploy/ --now 2026-01-31T12:00:00Z -o json
   celvpa plan -f pods.yaml -f deploy/ --rules-dir my-rules --feature-gates InPlace=true --eviction-tolerance 0.2`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runPlan(cmd, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return w.run(cmd, o, func() error { return runPlan(cmd, o) })
+		},
 	}
 	o.add(cmd, compile)
 	f := cmd.Flags()
 	f.StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
 	f.BoolVar(&o.explain, "explain", false, "show for each pod what would be changed and, step by step, which rule decided what")
+	w.add(cmd)
 	o.addTables(cmd, "table", "table", "wide", "name", "json", "yaml")
 	cmd.MarkFlagsMutuallyExclusive("no-headers", "explain")
 	return cmd
