@@ -74,7 +74,7 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 	if isComponent(name) {
 		o.program = "vpa-" + name
 	}
-	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: name, Short: short, Example: componentExamples[name], Args: cobra.NoArgs}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cmd.Root().ResetCommands() // the flags of the others take half a megabyte
 		// Components have something to put in order when they are stopped; all other commands end on the first signal. The second

@@ -91,6 +91,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 	add("", referenceCommand(), versionCommand(compile))
 	addVersionFlag(root)
 	refuseUnknownWords(root)
+	setHelp(root)
 	root.SetGlobalNormalizationFunc(normalize)
 	root.SetFlagErrorFunc(badFlag)
 	return root

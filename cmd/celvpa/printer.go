@@ -167,34 +167,39 @@ const usualWidth = 80
 
 const stdout = 1 // file descriptor
 
-// screenWidth is the number of columns of the terminal, if the output goes to one.
-var screenWidth = sync.OnceValue(func() int {
-	if width, _, err := term.GetSize(stdout); err == nil && width > 0 {
-		return width
-	}
-	return usualWidth
+// terminalWidth is the number of columns of the terminal; 0 if the output goes to none.
+var terminalWidth = sync.OnceValue(func() int {
+	width, _, _ := term.GetSize(stdout)
+	return max(width, 0)
 })
+
+// screenWidth is the number of columns that text takes.
+func screenWidth() int { return cmp.Or(terminalWidth(), usualWidth) }
 
 // wrapped prints a text in lines that fit on a screen; those after the first are indented by four columns, or below its beginning.
 func (p *page) wrapped(indent, text string) {
-	p.printf("%s", indent)
 	column := utf8.RuneCountInString(indent)
-	next := max(len("    "), column)
+	p.printf("%s%s\n", indent, wrap(text, screenWidth(), column, max(len("    "), column)))
+}
+
+// wrap is a text in lines of a width. The first begins in a column, and the others are indented.
+func wrap(text string, most, column, indent int) string {
+	var out strings.Builder
 	for i, word := range strings.Fields(text) {
 		width := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
-		case column+1+width > screenWidth():
-			p.printf("\n%*s", next, "")
-			column = next
+		case column+1+width > most:
+			fmt.Fprintf(&out, "\n%*s", indent, "")
+			column = indent
 		default:
-			p.printf(" ")
+			out.WriteByte(' ')
 			column++
 		}
-		p.printf("%s", word)
+		out.WriteString(word)
 		column += width
 	}
-	p.printf("\n")
+	return out.String()
 }
 
 // steps prints a trace.

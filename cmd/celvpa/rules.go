@@ -23,7 +23,8 @@ import (
 
 // rulesCommand groups what an operator does with rule files.
 func rulesCommand(compile compileFunc) *cobra.Command {
-	cmd := parentCommand(&cobra.Command{Use: "rules", Short: "Look at rules, check them and see what a change does"})
+	cmd := parentCommand(&cobra.Command{Use: "rules", Short: "Look at rules, check them and see what a change does",
+		Example: "  celvpa rules list\n  celvpa rules show container-caps\n  celvpa rules lint my-rules\n  celvpa rules diff shipped my-rules"})
 	o := &ruleOptions{compile: compile}
 	o.add(cmd)
 	cmd.AddCommand(listCommand(o), showCommand(o), pointsCommand(), checksCommand(o), lintCommand(o), diffCommand(o), renderCommand(o), newCommand())
@@ -63,6 +64,7 @@ func listCommand(o *ruleOptions) *cobra.Command {
 	p := &printer{}
 	cmd := &cobra.Command{
 		Use: "list", Short: "List pipelines, overlays and rule sets, with where they run", Args: cobra.NoArgs,
+		Example: "  celvpa rules list\n  celvpa rules list --rules-dir my-rules -o wide\n  celvpa rules list --sort-by point --no-headers",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := p.check(); err != nil {
 				return err
@@ -148,6 +150,7 @@ func firstSentence(text string) string {
 func showCommand(o *ruleOptions) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME[@VERSION][/STAGE[/RULE]]", Short: "Show a rule set or a part of it with its digest, a pipeline or an overlay", Args: takes(1, 1),
+		Example: "  celvpa rules show update\n  celvpa rules show container-caps/policy\n  celvpa rules show default",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
