@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -237,6 +238,10 @@ func (s Subject) nobody(list []vpav1.VerticalPodAutoscaler) error {
 	}
 	known.Delete(s.Name) // it is of another kind
 	if near := faults.DidYouMean(s.Name, sets.List(known)); s.Name != "" && near != "" {
+		have = near
+	}
+	lower, short := strings.ToLower(s.Kind), slices.Sorted(maps.Keys(kinds))
+	if near := faults.DidYouMean(lower, short); near != "" && !slices.Contains(short, lower) {
 		have = near
 	}
 	if s.Name == "" {

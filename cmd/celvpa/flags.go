@@ -20,6 +20,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -275,7 +276,7 @@ func parseGates(text string) (map[string]bool, error) {
 		case name == "AllBeta": // there are none yet
 		default:
 			if _, known := facts.Gates[name]; !known {
-				return nil, fmt.Errorf("--feature-gates: there is no gate %q; known: %s", name, strings.Join(gateNames(), ", "))
+				return nil, fmt.Errorf("--feature-gates: there is no gate %q; %sknown: %s", name, faults.Near(name, gateNames()), strings.Join(gateNames(), ", "))
 			}
 			gates[name] = on
 		}

@@ -16,6 +16,7 @@ import (
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // printer prints a result in the form that --output names.
@@ -52,7 +53,7 @@ func (p *printer) check() error {
 		p.form = "table"
 	}
 	if !slices.Contains(p.forms, p.form) {
-		return fmt.Errorf("--output is %q; %suse %s", p.form, near(p.form, p.forms), p.choices())
+		return fmt.Errorf("--output is %q; %suse %s", p.form, faults.Near(p.form, p.forms), p.choices())
 	}
 	if p.form != "table" && p.form != "wide" && (p.bare || p.sortBy != "") {
 		return fmt.Errorf("--sort-by and --no-headers are for tables, and --output is %s: leave them out", p.form)
@@ -148,7 +149,7 @@ func (p *page) unsorted() error {
 	if p.sortBy == "" || p.sorted || len(p.columns) == 0 {
 		return nil
 	}
-	return fmt.Errorf("--sort-by: there is no column %s; %sthe columns are %s", p.sortBy, near(p.sortBy, p.columns), strings.Join(p.columns, ", "))
+	return fmt.Errorf("--sort-by: there is no column %s; %sthe columns are %s", p.sortBy, faults.Near(p.sortBy, p.columns), strings.Join(p.columns, ", "))
 }
 
 // printf adds text behind the table at hand.

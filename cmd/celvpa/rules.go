@@ -205,8 +205,13 @@ func showRule(out io.Writer, o *ruleOptions, path string) error {
 		fmt.Fprintf(out, "# %s\n%s", o.Name.Pos.File, o.Name.Source())
 	}
 	if !found {
-		return fmt.Errorf("there is no rule set, pipeline or overlay %q; there are: %s", path,
-			strings.Join(slices.Concat(library.RuleSetIDs(), slices.Sorted(maps.Keys(library.Pipelines)), slices.Sorted(maps.Keys(library.Overlays))), ", "))
+		known := slices.Concat(slices.Sorted(maps.Keys(library.Pipelines)), slices.Sorted(maps.Keys(library.Overlays)), library.RuleSetIDs())
+		if !strings.Contains(path, "@") {
+			for i, id := range known {
+				known[i], _, _ = strings.Cut(id, "@")
+			}
+		}
+		return fmt.Errorf("there is no rule set, pipeline or overlay %q; %scelvpa rules list names all", path, faults.Near(path, slices.Compact(known)))
 	}
 	return nil
 }

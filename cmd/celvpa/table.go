@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/celvpa/celvpa/crds/quantity"
-	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // grid is a table at hand. One without a head is not sorted.
@@ -106,12 +105,4 @@ func keyOfCell(cell any) sortKey {
 // column is the name of a column as it is compared: any case will do, and a dash or underscore for a space.
 func column(name string) string {
 	return strings.NewReplacer("-", " ", "_", " ").Replace(strings.ToUpper(name))
-}
-
-// near begins what a message says of the known names with those that an unknown one is like; empty without any.
-func near(unknown string, known []string) string {
-	if text := faults.DidYouMean(unknown, known); text != "" {
-		return text + " "
-	}
-	return ""
 }
