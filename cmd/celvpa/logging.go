@@ -14,10 +14,10 @@ import (
 func setupLogging(format string) error {
 	switch format {
 	case "text":
-		ctrl.SetLogger(inLines(klog.NewKlogr()))
+		ctrl.SetLogger(withoutDetails(inLines(klog.NewKlogr())))
 	case "json":
 		logger := zap.New(zap.JSONEncoder(), zap.Level(zapcore.Level(-verbosity())), zap.StacktraceLevel(zapcore.PanicLevel))
-		ctrl.SetLogger(logger)
+		ctrl.SetLogger(withoutDetails(logger))
 		klog.SetLogger(logger)
 	default:
 		return fmt.Errorf("--logging-format is %q; use text or json", format)
@@ -32,6 +32,43 @@ func verbosity() int {
 		n++
 	}
 	return n
+}
+
+// detailedFrom is the verbosity from which on libraries log details, too: a line for each watch, above those of celvpa at the
+// default verbosity.
+const detailedFrom = defaultVerbosity + 1
+
+// withoutDetails is a logger whose children for libraries log no details below a verbosity.
+func withoutDetails(log logr.Logger) logr.Logger {
+	return log.WithSink(&terseSink{LogSink: log.GetSink()})
+}
+
+type terseSink struct {
+	logr.LogSink
+	library bool
+}
+
+// Enabled implements logr.LogSink.
+func (s *terseSink) Enabled(level int) bool {
+	return (!s.library || level == 0 || bool(klog.V(detailedFrom).Enabled())) && s.LogSink.Enabled(level)
+}
+
+// WithValues implements logr.LogSink.
+func (s *terseSink) WithValues(values ...any) logr.LogSink {
+	return &terseSink{s.LogSink.WithValues(values...), s.library}
+}
+
+// WithName implements logr.LogSink.
+func (s *terseSink) WithName(name string) logr.LogSink {
+	return &terseSink{s.LogSink.WithName(name), s.library || name == "controller-runtime"}
+}
+
+// WithCallDepth implements logr.CallDepthLogSink.
+func (s *terseSink) WithCallDepth(depth int) logr.LogSink {
+	if deep, ok := s.LogSink.(logr.CallDepthLogSink); ok {
+		return &terseSink{deep.WithCallDepth(depth), s.library}
+	}
+	return s
 }
 
 // inLines is a logger that writes one line a message. klog writes texts with line breaks as they are, control characters included:
