@@ -181,18 +181,16 @@ func (x *comparison) assemble(ctx context.Context) *Impact {
 			of[i] = append(of[i], pod)
 		}
 	}
-	for _, v := range x.vpas {
-		if x.Selects(v.Object) {
-			out.Totals.OfVPAs++
-		}
-	}
 	found := make([]*VPAImpact, len(x.vpas))
 	x.each(ctx, "admitting by both sets of rules", len(x.vpas), func(i int) {
 		if x.asked[i] && x.Selects(x.vpas[i].Object) {
 			found[i] = x.impactOf(i, of[i])
 		}
 	})
-	for _, item := range found {
+	for i, item := range found {
+		if x.Selects(x.vpas[i].Object) {
+			out.Totals.OfVPAs++
+		}
 		if item == nil {
 			continue
 		}

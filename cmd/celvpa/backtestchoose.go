@@ -61,7 +61,7 @@ func (c *chooser) check(cmd *cobra.Command, o *backtestOptions) (err error) {
 	switch {
 	case len(o.sweeps) == 0 && len(o.rules.more) == 0:
 		return errors.New("--choose has nothing to choose from: add --sweep, or leave out --pipelines")
-	case o.selects.Selector != nil:
+	case o.selector != nil:
 		return errors.New("--choose chooses for all VerticalPodAutoscalers of a class: leave out -l, or make classes of a label with --class label:KEY")
 	case o.form == "csv" || o.form == "html":
 		return errors.New("--choose is for -o table, wide, json and yaml")

@@ -38,7 +38,8 @@ func explainCommand(compile compileFunc) *cobra.Command {
 		Use:   "explain [[KIND] NAME | KIND/NAME]",
 		Short: "Show why a VPA recommends what it does, what happens to its pods next, and what blocks that",
 		Long: `Explains one VerticalPodAutoscaler of a cluster. NAME is that of a VerticalPodAutoscaler, of a pod or of a workload;
-KIND/NAME, as in pod/web-1 or deploy/web, says which. Without it, the only VerticalPodAutoscaler of the namespace is explained.
+KIND/NAME, as in pod/web-1 or deploy/web, says which. Without it, the only VerticalPodAutoscaler of the namespace is
+explained, or the only one with the labels of -l.
 
 The first line is the verdict: what happens next, or what keeps it from happening. Below are the blockers, the most urgent
 first, each with a token that scripts can rely on; then what is recommended, by which rule; then what the updater would do with
@@ -75,7 +76,7 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 func (o *explainOptions) addCluster(cmd *cobra.Command, compile compileFunc) {
 	cmd.Args = takes(0, 2)
 	o.rules.compile, o.rules.points = compile, explain.Points
-	o.selects.add(cmd)
+	o.addSelector(cmd)
 	o.live.add(cmd, nil)
 	o.addProcesses(cmd)
 }
@@ -124,8 +125,8 @@ func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 
 // subject is what arguments name.
 func (o *explainOptions) subject(namespace string, args []string) (explain.Subject, error) {
-	if o.selects.Selector != nil && len(args) > 0 {
-		return explain.Subject{}, fmt.Errorf("name an object, or choose one with -l, but not both: %s -l %s", strings.Join(args, " "), o.selects)
+	if o.selector != nil && len(args) > 0 {
+		return explain.Subject{}, fmt.Errorf("name an object, or choose one with -l, but not both: %s -l %s", strings.Join(args, " "), o.selector)
 	}
 	return explain.ParseSubject(namespace, args...)
 }
@@ -150,7 +151,7 @@ func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subje
 		return nil, err
 	}
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
-	m := explain.Manifests{Cluster: cluster, Set: set, Now: now, Selector: o.selects.Selector}
+	m := explain.Manifests{Cluster: cluster, Set: set, Now: now, Selector: o.selector}
 	if len(o.usage) > 0 {
 		m.Usage = usage
 	}
@@ -176,7 +177,7 @@ func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject
 	options := explain.Options{
 		Client:   c,
 		Now:      now,
-		Selector: o.selects.Selector,
+		Selector: o.selector,
 		Ask: func(ctx context.Context, namespace, name string) (*ask.Result, error) {
 			return ask.VPA(ctx, o.ask, namespace, name)
 		},

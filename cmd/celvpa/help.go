@@ -93,10 +93,6 @@ func setHelp(root *cobra.Command) {
 		p.printf("%s", asCalled(cmd, usageOf(cmd)))
 		p.fail(p.Flush()) // there is nobody to tell
 	})
-	root.SetUsageFunc(func(cmd *cobra.Command) error {
-		_, err := fmt.Fprint(cmd.OutOrStderr(), asCalled(cmd, usageOf(cmd)))
-		return err
-	})
 }
 
 // usageOf is how a command is written, with examples, its commands and its flags.

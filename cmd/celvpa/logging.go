@@ -14,10 +14,10 @@ import (
 func setupLogging(format string) error {
 	switch format {
 	case "text":
-		ctrl.SetLogger(withoutDetails(inLines(klog.NewKlogr())))
+		ctrl.SetLogger(inLines(klog.NewKlogr()))
 	case "json":
 		logger := zap.New(zap.JSONEncoder(), zap.Level(zapcore.Level(-verbosity())), zap.StacktraceLevel(zapcore.PanicLevel))
-		ctrl.SetLogger(withoutDetails(logger))
+		ctrl.SetLogger(jsonLines(logger))
 		klog.SetLogger(logger)
 	default:
 		return fmt.Errorf("--logging-format is %q; use text or json", format)
@@ -38,72 +38,57 @@ func verbosity() int {
 // default verbosity.
 const detailedFrom = defaultVerbosity + 1
 
-// withoutDetails is a logger whose children for libraries log no details below a verbosity.
-func withoutDetails(log logr.Logger) logr.Logger {
-	return log.WithSink(&terseSink{LogSink: log.GetSink()})
-}
-
-type terseSink struct {
-	logr.LogSink
-	library bool
-}
-
-// Enabled implements logr.LogSink.
-func (s *terseSink) Enabled(level int) bool {
-	return (!s.library || level == 0 || bool(klog.V(detailedFrom).Enabled())) && s.LogSink.Enabled(level)
-}
-
-// WithValues implements logr.LogSink.
-func (s *terseSink) WithValues(values ...any) logr.LogSink {
-	return &terseSink{s.LogSink.WithValues(values...), s.library}
-}
-
-// WithName implements logr.LogSink.
-func (s *terseSink) WithName(name string) logr.LogSink {
-	return &terseSink{s.LogSink.WithName(name), s.library || name == "controller-runtime"}
-}
-
-// WithCallDepth implements logr.CallDepthLogSink.
-func (s *terseSink) WithCallDepth(depth int) logr.LogSink {
-	if deep, ok := s.LogSink.(logr.CallDepthLogSink); ok {
-		return &terseSink{deep.WithCallDepth(depth), s.library}
-	}
-	return s
+// jsonLines is a logger of JSON without the details of libraries.
+func jsonLines(log logr.Logger) logr.Logger {
+	return log.WithSink(lineSink{LogSink: log.GetSink(), json: true}.WithCallDepth(1))
 }
 
 // inLines is a logger that writes one line a message. klog writes texts with line breaks as they are, control characters included:
 // messages of nodes, API servers and events, of which tenants write some.
 func inLines(log logr.Logger) logr.Logger {
-	return log.WithSink(lineSink{log.GetSink()}.WithCallDepth(1))
+	return log.WithSink(lineSink{LogSink: log.GetSink()}.WithCallDepth(1))
 }
 
-type lineSink struct{ logr.LogSink }
+type lineSink struct {
+	logr.LogSink
+	json    bool // which keeps lines itself
+	library bool
+}
+
+// Enabled implements logr.LogSink.
+func (s lineSink) Enabled(level int) bool {
+	return (!s.library || level == 0 || klog.V(detailedFrom).Enabled()) && s.LogSink.Enabled(level)
+}
 
 // Info implements logr.LogSink.
 func (s lineSink) Info(level int, text string, values ...any) {
-	s.LogSink.Info(level, text, lines(values)...)
+	s.LogSink.Info(level, text, s.lines(values)...)
 }
 
 // Error implements logr.LogSink.
 func (s lineSink) Error(err error, text string, values ...any) {
-	if err != nil && broken(err.Error()) {
+	if err != nil && !s.json && broken(err.Error()) {
 		values, err = append([]any{"err", err}, values...), nil
 	}
-	s.LogSink.Error(err, text, lines(values)...)
+	s.LogSink.Error(err, text, s.lines(values)...)
 }
 
 // WithValues implements logr.LogSink.
 func (s lineSink) WithValues(values ...any) logr.LogSink {
-	return lineSink{s.LogSink.WithValues(lines(values)...)}
+	s.LogSink = s.LogSink.WithValues(s.lines(values)...)
+	return s
 }
 
 // WithName implements logr.LogSink.
-func (s lineSink) WithName(name string) logr.LogSink { return lineSink{s.LogSink.WithName(name)} }
+func (s lineSink) WithName(name string) logr.LogSink {
+	s.LogSink, s.library = s.LogSink.WithName(name), s.library || name == "controller-runtime"
+	return s
+}
 
 // WithCallDepth implements logr.CallDepthLogSink.
 func (s lineSink) WithCallDepth(depth int) logr.LogSink {
 	if deep, ok := s.LogSink.(logr.CallDepthLogSink); ok {
-		return lineSink{deep.WithCallDepth(depth)}
+		s.LogSink = deep.WithCallDepth(depth)
 	}
 	return s
 }
@@ -115,7 +100,10 @@ type escaped string
 const stackKey = "stack"
 
 // lines is a list of keys and values in turns in which texts with line breaks are to be escaped.
-func lines(values []any) []any {
+func (s lineSink) lines(values []any) []any {
+	if s.json {
+		return values
+	}
 	out := values
 	for i := 1; i < len(values); i += 2 {
 		text := ""

@@ -35,7 +35,7 @@ func TestALineOfTheLogStaysOneLine(t *testing.T) {
 	require.NoError(t, flags.Set("stderrthreshold", "FATAL"))
 	require.NoError(t, flags.Set("one_output", "true"))
 	klog.SetOutput(&text)
-	for format, log := range map[string]logr.Logger{"text": inLines(klog.NewKlogr()), "json": zap.New(zap.JSONEncoder(), zap.WriteTo(&structured))} {
+	for format, log := range map[string]logr.Logger{"text": inLines(klog.NewKlogr()), "json": jsonLines(zap.New(zap.JSONEncoder(), zap.WriteTo(&structured)))} {
 		out := map[string]*bytes.Buffer{"text": &text, "json": &structured}[format]
 		for kind, write := range map[string]func(logr.Logger){
 			"a value":            func(l logr.Logger) { l.Info("m", "note", injected) },
@@ -82,7 +82,7 @@ func TestLibrariesLogNoDetailsByDefault(t *testing.T) {
 	logged := func(v string) (names []string) {
 		require.NoError(t, flags.Set("v", v))
 		text.Reset()
-		log := withoutDetails(inLines(klog.NewKlogr()))
+		log := inLines(klog.NewKlogr())
 		library := log.WithName("controller-runtime").WithName("cache").WithValues("a", "b").WithCallDepth(0)
 		log.WithName("updater").V(4).Info("own detail")
 		library.Info("a library's line")

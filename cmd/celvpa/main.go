@@ -114,15 +114,11 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
-	if !cmd.HasAvailableSubCommands() {
-		return err
-	}
 	var names []string
 	for _, sub := range cmd.Commands() {
 		names = append(names, sub.Name())
 	}
-	return fmt.Errorf("%w; %s%s --help lists the commands", err, faults.Near(args[0], names), cmd.CommandPath())
+	return fmt.Errorf("unknown command %q for %q; %s%[2]s --help says what there is", args[0], cmd.CommandPath(), faults.Near(args[0], names))
 }
 
 // takes refuses fewer or more arguments, and says how the command is written. most is 0 without a bound.

@@ -26,14 +26,14 @@ PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any de
 // offline is what the commands that work on manifests, or on the objects of a cluster, have in common.
 type offline struct {
 	printer
-	files   []string
-	ignore  []string
-	selects selector
-	live    live
-	explain bool
-	now     string
-	rules   policyFlags
-	display *progress // set by load
+	files    []string
+	ignore   []string
+	selector labels.Selector // of VPAs; nil = all
+	live     live
+	explain  bool
+	now      string
+	rules    policyFlags
+	display  *progress // set by load
 }
 
 // add gives a command the flags that all of them have.
@@ -46,7 +46,7 @@ func (o *offline) add(cmd *cobra.Command, compile compileFunc) {
 	}
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file, folder or URL with manifests, or - for standard input; can be repeated")
 	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil, "pattern of files and folders to leave out below folders of -f, as in .gitignore, e.g. charts or **/test/*.yaml; can be repeated")
-	o.selects.add(cmd)
+	o.addSelector(cmd)
 	o.rules.compile = compile
 	o.rules.add(cmd)
 	o.live.add(cmd, o.rules.of.kinds)
@@ -114,10 +114,10 @@ func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time)
 
 // narrow makes answers be about the VPAs of --selector. The error is that it matches none.
 func (o *offline) narrow(cluster *simulate.Cluster) error {
-	if o.selects.Selector == nil || cluster.Select(o.selects.Selector) {
+	if o.selector == nil || cluster.Select(o.selector) {
 		return nil
 	}
-	return fmt.Errorf("no VerticalPodAutoscaler in %s matches -l %s", o.input(), o.selects)
+	return fmt.Errorf("no VerticalPodAutoscaler in %s matches -l %s", o.input(), o.selector)
 }
 
 // input names what is read, for messages.
@@ -128,31 +128,17 @@ func (o *offline) input() string {
 	return strings.Join(o.files, ", ")
 }
 
-// selector is the value of --selector; nil = all.
-type selector struct{ labels.Selector }
-
-// add adds the flag.
-func (s *selector) add(cmd *cobra.Command) {
-	cmd.Flags().VarP(s, "selector", "l", "answer only about VerticalPodAutoscalers with these labels, as in kubectl: app=web,tier!=test, or 'tier in (a, b)'")
+// addSelector adds --selector.
+func (o *offline) addSelector(cmd *cobra.Command) {
+	cmd.Flags().FuncP("selector", "l", "`labels` of the VerticalPodAutoscalers to answer about, as in kubectl: app=web,tier!=test, or 'tier in (a, b)'; empty = all", func(text string) error {
+		selector, err := labels.Parse(text)
+		if err == nil && !selector.Empty() {
+			o.selector = selector
+		}
+		return err
+	})
 	completes(cmd, "selector", func(string) []string { return nil })
 }
-
-// String implements pflag.Value.
-func (s selector) String() string {
-	if s.Selector == nil {
-		return ""
-	}
-	return s.Selector.String()
-}
-
-// Set implements pflag.Value.
-func (s *selector) Set(text string) (err error) {
-	s.Selector, err = labels.Parse(text)
-	return err
-}
-
-// Type implements pflag.Value: it is what the help shows as the flag's argument.
-func (selector) Type() string { return "selector" }
 
 // open checks the flags of a command without others, and loads its cluster. unread is what cannot be used of the objects.
 func (o *offline) open(cmd *cobra.Command) (cluster *simulate.Cluster, unread, err error) {

@@ -64,7 +64,7 @@ func runPlan(cmd *cobra.Command, o *offline) error {
 	result, unusable := cluster.Plan(o.explain)
 	o.printNotes(cmd, cluster.Notes())
 	forms := tables(func(p *page, wide bool) { printPlan(p, result, o.explain, wide) })
-	forms["name"] = names(podResource, result.Items, func(pod *answers.PlannedPod) string { return pod.Pod })
+	forms["name"] = names("pod", result.Items, func(pod *answers.PlannedPod) string { return pod.Pod })
 	if err := o.print(cmd.OutOrStdout(), result, forms); err != nil {
 		return err
 	}

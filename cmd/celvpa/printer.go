@@ -100,11 +100,7 @@ func tables(write func(p *page, wide bool)) map[string]func(*page) {
 	}
 }
 
-// The resources whose objects have rows.
-var (
-	vpaResource = "verticalpodautoscaler." + vpav1.GroupVersion.Group
-	podResource = "pod"
-)
+var vpaResource = "verticalpodautoscaler." + vpav1.GroupVersion.Group
 
 // names prints the names of objects as kubectl does. key is namespace/name.
 func names[T any](resource string, items []T, key func(*T) string) func(*page) {

@@ -48,7 +48,7 @@ func (d *liveDiff) add(cmd *cobra.Command) {
 	f.IntVar(&d.top, "top", 0, "with --live, how many VPAs to print; 0 = all")
 	f.StringArrayVarP(&d.files, "filename", "f", nil, "with --live, file, folder or URL with the objects of a cluster to read instead, or - for standard input; can be repeated")
 	f.StringVar(&d.now, "now", "", "with --live, the time to compare at, in RFC 3339 or seconds since 1970; empty = that of the newest checkpoint of -f, or now without any")
-	d.selects.add(cmd)
+	d.addSelector(cmd)
 	d.live.add(cmd, append([]schema.GroupVersionKind{manifests.VPAKind, manifests.CheckpointKind}, manifests.PodKinds...))
 }
 
@@ -64,7 +64,7 @@ func (d *liveDiff) check(p *printer) error {
 		return nil
 	case flag != "":
 		return fmt.Errorf("--%s is for --live", flag)
-	case d.top != 0 || len(d.files) > 0 || d.now != "" || d.selects.Selector != nil:
+	case d.top != 0 || len(d.files) > 0 || d.now != "" || d.selector != nil:
 		return errors.New("--top, --filename, --selector and --now are for --live")
 	case p.form == "wide" || p.form == "name":
 		return fmt.Errorf("--output is %s, which is for --live; use table, json or yaml", p.form)

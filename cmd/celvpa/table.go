@@ -43,53 +43,42 @@ func (t *grid) write(to io.Writer, bare bool) {
 	_ = aligned.Flush()
 }
 
-// sort sorts the rows by a column: amounts first, by value, then texts, then what is missing.
+// sort sorts the rows by a column.
 func (t *grid) sort(column int) {
-	const amount, text, missing = 0, 1, 2
-	kind := func(k *sortKey) int {
-		switch {
-		case k.amount != nil:
-			return amount
-		case k.text == "" || k.text == "-":
-			return missing
-		}
-		return text
+	keys := make(map[*any]sortKey, len(t.rows)) // by the first cell
+	for _, cells := range t.rows {
+		keys[&cells[0]] = newSortKey(cells[column])
 	}
-	keys := make([]sortKey, len(t.rows))
-	order := make([]int, len(t.rows))
-	for i, cells := range t.rows {
-		keys[i], order[i] = keyOfCell(cells[column]), i
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		a, b := &keys[i], &keys[j]
-		if c := cmp.Compare(kind(a), kind(b)); c != 0 || kind(a) == missing {
-			return c
-		}
-		if kind(a) == amount {
-			return a.amount.Cmp(*b.amount)
-		}
-		return strings.Compare(a.text, b.text)
+	slices.SortStableFunc(t.rows, func(x, y []any) int {
+		a, b := keys[&x[0]], keys[&y[0]]
+		return cmp.Or(cmp.Compare(a.kind, b.kind), a.amount.Cmp(b.amount), strings.Compare(a.text, b.text))
 	})
-	rows := make([][]any, len(order))
-	for i, from := range order {
-		rows[i] = t.rows[from]
-	}
-	t.rows = rows
 }
 
-// sortKey is what a cell is sorted by.
+// sortKey is what a cell is sorted by: amounts come first, then texts, then what is missing.
 type sortKey struct {
-	amount *resource.Quantity // nil = text
+	kind   int
+	amount resource.Quantity
 	text   string
 }
 
-// keyOfCell is the key of a cell. Of the amounts that it begins with, such as 100m → 250m, 83m..229 or 11 up, the last counts.
-func keyOfCell(cell any) sortKey {
+const (
+	isAmount = iota
+	isText
+	isMissing
+)
+
+// newSortKey is the key of a cell. Of the amounts that it begins with, such as 100m → 250m, 83m..229 or 11 up, the last counts.
+func newSortKey(cell any) sortKey {
 	if s, is := cell.(length); is {
-		return sortKey{amount: resource.NewQuantity(int64(s), resource.DecimalSI)}
+		return sortKey{amount: *resource.NewQuantity(int64(s), resource.DecimalSI)}
 	}
-	out := sortKey{text: fmt.Sprint(cell)}
-	for _, part := range strings.Fields(strings.ReplaceAll(out.text, "..", " ")) {
+	text := fmt.Sprint(cell)
+	if text == "-" {
+		return sortKey{kind: isMissing}
+	}
+	out := sortKey{kind: isText, text: text}
+	for _, part := range strings.Fields(strings.ReplaceAll(text, "..", " ")) {
 		if part == "→" || part == "-" {
 			continue
 		}
@@ -97,7 +86,7 @@ func keyOfCell(cell any) sortKey {
 		if err != nil {
 			break
 		}
-		out.amount = &q
+		out = sortKey{amount: q}
 	}
 	return out
 }

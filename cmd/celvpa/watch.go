@@ -85,11 +85,5 @@ func (w *watching) run(cmd *cobra.Command, o *offline, answer func() error) erro
 
 // between is what stands between two answers.
 func (p *printer) between() string {
-	switch p.form {
-	case "yaml":
-		return "---\n"
-	case "json", "name":
-		return ""
-	}
-	return "\n"
+	return map[string]string{"yaml": "---\n", "table": "\n", "wide": "\n"}[p.form]
 }

@@ -131,10 +131,9 @@ func findPipeline(pipelines map[string]*Pipeline, ref string) (*Pipeline, error)
 	if found == nil {
 		known := slices.Sorted(maps.Keys(pipelines))
 		names := slices.Clone(known)
-		for _, p := range pipelines {
-			names = append(names, p.Name.Value)
+		for _, id := range known {
+			names = append(names, pipelines[id].Name.Value)
 		}
-		slices.Sort(names)
 		return nil, fmt.Errorf("no pipeline %q; %sloaded: %s", ref, faults.Near(ref, slices.Compact(names)), strings.Join(known, ", "))
 	}
 	return found, nil
