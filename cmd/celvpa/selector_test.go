@@ -13,7 +13,7 @@ func labelled(tier, vpa string) string {
 	return strings.Replace(vpa, "namespace: web}", "namespace: web, labels: {tier: "+tier+"}}", 1)
 }
 
-// tiers are VPAs of two tiers with pods of their own, and one of tier none whose pods gold has.
+// tiers are VPAs of two tiers with pods of their own, which share a disruption budget, and one of tier none whose pods gold has.
 func tiers() string {
 	second := labelled("none", strings.Replace(farOff("StatefulSet", "gold"), "name: gold,", "name: second,", 1))
 	out := second
@@ -21,6 +21,7 @@ func tiers() string {
 		out += labelled(name, farOff("StatefulSet", name)) + sized("StatefulSet", "", name, 2) +
 			running(name+"-0", name, "StatefulSet", name) + running(name+"-1", name, "StatefulSet", name)
 	}
+	out += "---\n{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: all, namespace: web}, spec: {maxUnavailable: 1, selector: {}}}\n"
 	return out + running("bare", "bare", "StatefulSet", "nobody")
 }
 
