@@ -15,12 +15,9 @@ type watching struct {
 	every time.Duration
 }
 
-// watchInterval is the default of --watch-interval.
-const watchInterval = 10 * time.Second
-
 func (w *watching) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&w.on, "watch", "w", false, "print the answer again whenever it changes, until interrupted; for a cluster")
-	cmd.Flags().DurationVar(&w.every, "watch-interval", watchInterval, "with --watch: time between two looks at the cluster")
+	cmd.Flags().DurationVar(&w.every, "watch-interval", 10*time.Second, "with --watch: time between two looks at the cluster")
 }
 
 // check refuses flags that cannot work beside --watch.
