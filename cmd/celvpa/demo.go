@@ -41,7 +41,7 @@ cluster is asked, and nothing is sent anywhere.
 It writes to the folder of --dir only, and never over a file that differs from what it would write.
 
 Exit code 0: all commands ran; 2: one could not run, or the folder has other files.`,
-		Example: "  celvpa demo\n  celvpa demo --dir /tmp/celvpa",
+		Example: "  celvpa demo\n  celvpa demo | less\n  celvpa demo --dir /tmp/celvpa",
 		Args:    takes(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}

@@ -95,7 +95,7 @@ func printPlan(p *page, r *simulate.Plan, explain, wide bool) {
 		}
 		p.row(item.Pod, cmp.Or(item.VPA, "-"), item.Action, cmp.Or(item.Rule, "-"), item.Priority.String(), item.Reason, cmp.Or(strings.Join(changes, "; "), "-"))
 	}
-	if !wide {
+	if !wide && !explain { // an explanation has the reason of each pod
 		printReasons(p, r.Items)
 	}
 	if explain {

@@ -248,7 +248,7 @@ func FuzzPlan(f *testing.F) {
 		require.NotContains(t, stderr, "please report this")
 		var report simulate.Plan
 		require.NoError(t, json.Unmarshal([]byte(out), &report))
-		table, _, _ := plan("table")
+		table, _, _ := plan("wide")
 		if n := len(report.Items); n > 0 {
 			require.Equal(t, n+1, strings.Count(table, "\n"))
 		}

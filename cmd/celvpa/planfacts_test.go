@@ -36,9 +36,9 @@ spec:
   - before: update
     decision: {name: one-an-hour, when: group.evictionsLastHour >= 1, do: Wait, reason: One was evicted}
 `), 0o600))
-	out, err := celvpa(t, "plan", "-f", filepath.Join(folder, "objects.yaml"), "--rules-dir", filepath.Join(folder, "rules.yaml"), "--now", planNow)
+	out, err := celvpa(t, "plan", "-o", "wide", "-f", filepath.Join(folder, "objects.yaml"), "--rules-dir", filepath.Join(folder, "rules.yaml"), "--now", planNow)
 	require.NoError(t, err)
-	require.Contains(t, out, "front 1 high Burstable ReplicaSet shop-7c5687bd57 recreate shop Deployment shop true false 0\n")
+	require.Contains(t, out, "front 1 high Burstable ReplicaSet shop-7c5687bd57 recreate shop Deployment shop true false 0 ")
 	require.Equal(t, 1, strings.Count(out, " Evict "), out)
 	require.Equal(t, 1, strings.Count(out, "update/one-an-hour"), out)
 }

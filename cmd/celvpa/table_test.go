@@ -64,7 +64,7 @@ func TestTablesAreSortedAndPrintedWithoutHeaders(t *testing.T) {
 	for args, want := range map[string][]string{
 		"":                                {"second", "gold", "silver"},
 		"--sort-by name":                  {"gold", "second", "silver"},
-		"--sort-by Pods":                  {"second", "gold", "silver"},
+		"--sort-by Pods -o wide":          {"second", "gold", "silver"},
 		"--sort-by reason -o wide":        {"gold", "silver", "second"},
 		"--sort-by NAME --no-headers":     {"gold", "second", "silver"},
 		"--no-headers -l tier=gold":       {"gold"},
@@ -103,7 +103,7 @@ func TestAColumnThatThereIsNot(t *testing.T) {
 	file := write(t, t.TempDir(), "tiers.yaml", tiers())
 	out, _, err := run("", "list", "-f", file, "--sort-by", "memry")
 	require.Empty(t, out)
-	require.EqualError(t, err, "--sort-by: there is no column MEMRY; did you mean MEMORY? the columns are NAMESPACE, NAME, TARGET, MODE, PODS, CPU, MEMORY, NEXT, CLASS, WHY")
+	require.EqualError(t, err, "--sort-by: there is no column MEMRY; did you mean MEMORY? the columns are NAMESPACE, NAME, CPU, MEMORY, CLASS, WHY")
 	_, _, err = run("", "list", "-f", file, "--sort-by", "name", "-o", "json")
 	require.EqualError(t, err, "--sort-by and --no-headers are for tables, and --output is json: leave them out")
 	_, _, err = run("", "plan", "-f", file, "--no-headers", "--explain")
