@@ -102,14 +102,18 @@ func printAdmissions(p *page, r *simulate.Admissions, wide bool) {
 	if len(r.Items) == 0 {
 		return
 	}
-	p.header("POD", "ALLOWED", "CONTAINER", "FIELD", "CHANGE", "RULE")
+	p.header("POD", "CONTAINER", "FIELD", "CHANGE", "RULE")
 	for i := range r.Items {
 		item := &r.Items[i]
 		if len(item.Changes) == 0 {
-			p.row(item.Pod, item.Allowed, "-", "-", "-", "-")
+			change := "none"
+			if !item.Allowed {
+				change = "refused"
+			}
+			p.row(item.Pod, "-", "-", change, "-")
 		}
 		for _, c := range item.Changes {
-			p.row(item.Pod, item.Allowed, cmp.Or(c.Container, podRow), c.Field, c.FromTo(wide), cmp.Or(c.Rule, "-"))
+			p.row(item.Pod, cmp.Or(c.Container, podRow), c.Field, c.FromTo(wide), cmp.Or(c.Rule, "-"))
 		}
 	}
 	gap := "\n"

@@ -75,8 +75,8 @@ func listCommand(o *ruleOptions) *cobra.Command {
 			}
 			list := newRuleList(files)
 			return p.print(cmd.OutOrStdout(), list, map[string]func(*page){
-				"table": func(p *page) { list.print(p, firstSentence) },
-				"wide":  func(p *page) { list.print(p, oneLine) },
+				"table": list.print,
+				"wide":  list.printWide,
 			})
 		},
 	}
@@ -116,8 +116,25 @@ func newRuleList(files *ruleFiles) *ruleList {
 	return out
 }
 
-// print prints tables, with as much of descriptions as about leaves.
-func (l *ruleList) print(p *page, about func(string) string) {
+// print prints the pipelines, and tables of overlays and rule sets with what they are for.
+func (l *ruleList) print(p *page) {
+	l.printPipelines(p)
+	if len(l.Overlays) > 0 {
+		p.header("OVERLAY", "MODE", "MATCHES", "DESCRIPTION")
+		p.wraps = true
+		for _, overlay := range l.Overlays {
+			p.row(overlay.Name, overlay.Mode, overlay.Match, firstSentence(overlay.Description))
+		}
+		p.printf("\n")
+	}
+	p.header("POINT", "RULE SET", "DESCRIPTION")
+	p.wraps = true
+	for _, set := range l.RuleSets {
+		p.row(cmp.Or(set.Point, "(not run)"), set.RuleSet, firstSentence(set.Description))
+	}
+}
+
+func (l *ruleList) printPipelines(p *page) {
 	for _, pipeline := range l.Pipelines {
 		serves := ""
 		if pipeline.Default {
@@ -125,18 +142,22 @@ func (l *ruleList) print(p *page, about func(string) string) {
 		}
 		p.printf("pipeline %s, digest %s%s\n", pipeline.Name, pipeline.Digest, serves)
 	}
+	p.printf("\n")
+}
+
+// printWide prints the same with all columns.
+func (l *ruleList) printWide(p *page) {
+	l.printPipelines(p)
 	if len(l.Overlays) > 0 {
-		p.printf("\n")
 		p.header("OVERLAY", "MODE", "PRIORITY", "MATCHES", "AT", "DESCRIPTION")
 		for _, overlay := range l.Overlays {
-			p.row(overlay.Name, overlay.Mode, overlay.Priority, overlay.Match, overlay.At, about(overlay.Description))
+			p.row(overlay.Name, overlay.Mode, overlay.Priority, overlay.Match, overlay.At, oneLine(overlay.Description))
 		}
-		p.end()
+		p.printf("\n")
 	}
-	p.printf("\n")
 	p.header("POINT", "RULE SET", "AT", "DESCRIPTION")
 	for _, set := range l.RuleSets {
-		p.row(cmp.Or(set.Point, "(not run)"), set.RuleSet, set.At, about(set.Description))
+		p.row(cmp.Or(set.Point, "(not run)"), set.RuleSet, set.At, oneLine(set.Description))
 	}
 }
 

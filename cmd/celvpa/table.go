@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -15,8 +16,9 @@ import (
 
 // grid is a table at hand. One without a head is not sorted.
 type grid struct {
-	head []string
-	rows [][]any
+	head  []string
+	rows  [][]any
+	wraps bool // the last column is text, in lines that fit on a screen
 }
 
 // header sets the names of columns.
@@ -25,23 +27,43 @@ func (t *grid) header(names ...string) { t.head = names }
 // row adds a row.
 func (t *grid) row(cells ...any) { t.rows = append(t.rows, cells) }
 
-// write writes the table, with each cell in one line.
+// write writes the table, with each cell in one line, but for the last column of a table that wraps.
 func (t *grid) write(to io.Writer, bare bool) {
-	aligned := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	aligned := tabwriter.NewWriter(to, 0, 0, padding, ' ', 0)
 	if len(t.head) > 0 && !bare {
 		fmt.Fprintln(aligned, strings.Join(t.head, "\t"))
 	}
 	for _, cells := range t.rows {
+		texts := make([]string, len(cells))
 		for i, cell := range cells {
-			if i > 0 {
-				fmt.Fprint(aligned, "\t")
-			}
-			fmt.Fprint(aligned, breaks.Replace(fmt.Sprint(cell)))
+			texts[i] = breaks.Replace(fmt.Sprint(cell))
 		}
-		fmt.Fprintln(aligned)
+		last := len(texts) - 1
+		if t.wraps && !bare {
+			texts[last] = strings.ReplaceAll(wrap(texts[last], t.room(), 0, 0), "\n", "\n"+strings.Repeat("\t", last))
+		}
+		fmt.Fprintln(aligned, strings.Join(texts, "\t"))
 	}
 	_ = aligned.Flush()
 }
+
+// room is the number of columns of a screen that the others leave to the last one, at least narrowest.
+func (t *grid) room() int {
+	left, last := screenWidth(), len(t.head)-1
+	for i, name := range t.head[:last] {
+		width := utf8.RuneCountInString(name)
+		for _, cells := range t.rows {
+			width = max(width, utf8.RuneCountInString(fmt.Sprint(cells[i])))
+		}
+		left -= width + padding
+	}
+	return max(left, narrowest)
+}
+
+const (
+	padding   = 2  // between columns
+	narrowest = 30 // a column of text
+)
 
 // sort sorts the rows by a column.
 func (t *grid) sort(column int) {
