@@ -142,22 +142,22 @@ func usageFindings(o *objects, r *answers.Recommender, now time.Time) (out []Fin
 	unsampled := func(about, of string, written time.Time) Finding {
 		sees := "the recommender sees " + simulate.Counted(r.Pods, "pod")
 		if written.IsZero() {
-			return finding("no-samples", about, check, "%s and no usage of %s", sees, of)
+			return finding("no-samples", about, check, "%s, but no usage%s", sees, of)
 		}
-		return finding("no-samples", about, "give the time of the manifests with --now, or newer usage", "%s and no usage of %s at %s: that in checkpoints, written at %s, has expired or is empty",
+		return finding("no-samples", about, "give the time of the manifests with --now, or newer usage", "%s, but no usage%s at %s: that in checkpoints, written at %s, has expired or is empty",
 			sees, of, now.UTC().Format(time.RFC3339), written.Format(time.RFC3339))
 	}
 	if r.Pods > 0 && !slices.ContainsFunc(r.Containers, func(c answers.Container) bool { return isSampled(&c) }) {
-		return append(out, unsampled("", "them", slices.MaxFunc(append(slices.Collect(maps.Values(o.written)), time.Time{}), time.Time.Compare)))
+		return append(out, unsampled("", "", slices.MaxFunc(append(slices.Collect(maps.Values(o.written)), time.Time{}), time.Time.Compare)))
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
 		switch {
 		case !c.Present || !isScaled(c):
 		case !isSampled(c):
-			out = append(out, unsampled("container "+c.Name, "this container", o.written[c.Name]))
+			out = append(out, unsampled("container "+c.Name, " of this container", o.written[c.Name]))
 		case c.LastSample != nil && now.Sub(*c.LastSample) > staleAfter:
-			out = append(out, finding("samples-stale", "container "+c.Name, check, "its last CPU sample is %s old, of %d", now.Sub(*c.LastSample).Round(time.Second), c.Samples))
+			out = append(out, finding("samples-stale", "container "+c.Name, check, "the last of its %d CPU samples is %s old", c.Samples, now.Sub(*c.LastSample).Round(time.Second)))
 		}
 	}
 	for i := range r.Containers {
@@ -165,7 +165,7 @@ func usageFindings(o *objects, r *answers.Recommender, now time.Time) (out []Fin
 		if !recommendedIn(v.Status.Recommendation, c.Name) && recommendedIn(r.Recommendation, c.Name) {
 			out = append(out, finding("recommendation-pending", "container "+c.Name, "the recommender writes it in its next cycle", "there are %d CPU and %d memory samples, and the recommendation is not written yet", c.Samples, c.MemorySamples))
 		} else if c.Present && isSampled(c) && lacksSamples(c) && !recommendedIn(r.Recommendation, c.Name) {
-			out = append(out, finding("too-few-samples", "container "+c.Name, "more samples; see --recommendation-min-samples", "there are %d CPU and %d memory samples, too few to recommend", c.Samples, c.MemorySamples))
+			out = append(out, finding("too-few-samples", "container "+c.Name, "more samples; see --recommendation-min-samples", "there are %d CPU and %d memory samples, too few for a recommendation", c.Samples, c.MemorySamples))
 		}
 		for _, oom := range c.OOMs {
 			out = append(out, oomFinding(c.Name, oom))
@@ -174,7 +174,7 @@ func usageFindings(o *objects, r *answers.Recommender, now time.Time) (out []Fin
 	}
 	explained := slices.ContainsFunc(out, func(f Finding) bool { return slices.Contains(notWritten, f.Token) })
 	if r.Recommendation != nil && !explained && !sameTargets(r.Recommendation, v.Status.Recommendation) {
-		out = append(out, finding("recommendation-pending", "", "the recommender writes it in its next cycle", "the recommender now computes other targets than the status has"))
+		out = append(out, finding("recommendation-pending", "", "the recommender writes it in its next cycle", "the recommender has computed new targets, which are not in the status yet"))
 	}
 	return append(out, historyFindings(r)...)
 }
@@ -254,7 +254,7 @@ const confidenceLow = "confidence.low"
 
 // littleHistory is about bounds that are wide because rules consider a history short.
 func littleHistory(about, format string, args ...any) Finding {
-	return finding("little-history", about, "bounds narrow as history grows", format, args...)
+	return finding("little-history", about, "wait: bounds narrow as history grows", format, args...)
 }
 
 // historyFindings say for which containers rules consider the history short, and how they came to

@@ -164,7 +164,7 @@ func (o *objects) limitFindings(pods []Pod) (out []Finding) {
 			request := ""
 			for _, other := range pods[i].Containers {
 				if other.Container == c.Container && other.Field == "requests."+res {
-					request = fmt.Sprintf(": the request would be %s (now %s), and the limit follows from it (now %s)", other.New, cmp.Or(other.Now, "unset"), cmp.Or(c.Now, "unset"))
+					request = fmt.Sprintf("; the request would be %s (now %s), and the limit follows from it (now %s)", other.New, cmp.Or(other.Now, "unset"), cmp.Or(c.Now, "unset"))
 				}
 			}
 			about := "container " + c.Container
@@ -172,7 +172,7 @@ func (o *objects) limitFindings(pods []Pod) (out []Finding) {
 				about = "the pod"
 			}
 			out = append(out, finding("limit-above-max-allowed", about, "set controlledValues: RequestsOnly, or a requestToLimitRatio",
-				"maxAllowed %s %s bounds the request only; a new pod would get the limit %s%s, by %s", res, most.String(), c.New, request, by.Path()))
+				"a new pod would get the %s limit %s, by %s: maxAllowed %s bounds requests only%s", res, c.New, by.Path(), most.String(), request))
 		}
 	}
 	return out
@@ -255,7 +255,7 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 	if first := &r.Pods[0]; first.Action == facts.DoSkip && first.Reason != "" {
 		return Verdict{Token: "unknown", Action: action, Text: "nothing to do: " + lower(first.Reason)}
 	}
-	return Verdict{Token: "unknown", Action: action, Text: "what the updater would do is not known; see what could not be found out"}
+	return Verdict{Token: "unknown", Action: action, Text: "what the updater would do is not known: see what could not be read"}
 }
 
 // scaledToo is the token of a fault that keeps nothing from happening.

@@ -80,7 +80,7 @@ function findings() {
 const finding = f => h('li.' + styleOf(f.class),
   h('p.labels', h('code', f.token), ' ', f.about && h('span.of', f.about)),
   !report.verdict.text.toLowerCase().includes(f.text.toLowerCase()) && h('p.text', f.text),
-  f.wayOut && h('p.text', h('strong', f.class === 'Misconfigured' && !f.token.includes('/') ? 'What to do:' : 'Until:'), ' ', f.wayOut));
+  f.wayOut && h('p.text', h('strong', f.class === 'Waiting' || f.token.includes('/') ? 'Until:' : 'What to do:'), ' ', f.wayOut));
 
 // The way of each number.
 
