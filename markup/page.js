@@ -142,12 +142,12 @@ function date(t, within) {
   return within && t % day ? new Date(t).toISOString().slice(11, 16) : `${+of} ${month}`;
 }
 
-// times are up to 5 round times under an axis, y pixels from the top.
-function times(from, to, axis, y) {
+// times are up to 5 round times under the axis of a chart, y pixels from its top.
+function times(from, to, y) {
   const step = rounds.find(d => to - from <= 4 * d) ?? rounds.at(-1), out = [];
   for (let t = (Math.floor(from / step) + 1) * step; t <= to && out.length < 5; t += step) {
     const x = (t - from) / (to - from);
-    out.push(s('line.axis', {x1: percent(x), x2: percent(x), y1: axis, y2: axis + 4}),
+    out.push(s('line.axis', {x1: percent(x), x2: percent(x), y1: high, y2: high + 4}),
       s('text', {x: percent(x), y, 'text-anchor': x < 0.1 ? 'start' : x > 0.9 ? 'end' : 'middle'}, step > 30 * day ? new Date(t).toISOString().slice(0, 7) : date(t, step < day)));
   }
   return out;
@@ -198,7 +198,7 @@ function timeChart({title, detail, label, from, to, top, binary, text, curves, a
     s('line.axis', {x1: 0, x2: '100%', y1: high, y2: high}),
     now > from && now <= to && s('line.now', {x1: place(now), x2: place(now), y1: 0, y2: high}),
     marks.map(one => s('svg.mark', {x: place(one.at), y: high + 11 + 15 * rows.indexOf(one.shape)}, s('title', one.title), one.shape())),
-    times(from, to, high, foot), guide);
+    times(from, to, foot), guide);
   plot.addEventListener('pointermove', event => {
     const box = plot.getBoundingClientRect(), t = from + (to - from) * Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
     for (const key of ['x1', 'x2']) guide.setAttribute(key, place(t));

@@ -85,7 +85,7 @@ function summary() {
   const than = of => was && [' ', h('strong', `(${against(of(f), of(was))})`)];
   return [was && 'Compared with the requests in the manifests, policy ', !was && 'Policy ', h('strong', closely.name),
     ` would have requested ${number(cpu.of(f))} cores`, than(cpu.of), ` and ${number(memory.of(f))} GiB of memory`, than(memory.of),
-    was?.cost !== undefined && f.cost !== undefined && [`, for ${whole(f.cost)}`, than(f => f.cost)],
+    was?.cost !== undefined && f.cost !== undefined && [`, at a cost of ${whole(f.cost)}`, than(f => f.cost)],
     f.evictions + f.resizes === 0 ? '. It would have changed no running pod.' : `. It would have evicted ${f.evictions ? counted(f.evictions, 'pod') : 'no pod'} and resized ${f.resizes ? grouped(f.resizes) : 'none'} in place.`,
     never > 0 && [' It would ', h('a', {href: '#worst'}, 'never have updated'), ` the pods of ${counted(never, 'workload')}.`],
     f.ooms + (was?.ooms ?? 0) === 0 ? ` No container would have been OOM-killed${was ? ', with this policy or with the manifests' : ''}.`
@@ -96,11 +96,11 @@ function summary() {
 // tiles are the numbers of the summary at a glance.
 function tiles() {
   const f = closely.fleet, was = before?.fleet;
-  const tile = (term, of, text) => of(f) !== undefined && h('div', h('dt', term), h('dd',
-    h('strong', was && of(was) ? against(of(f), of(was)) : text(of(f))), h('small', was ? `${text(of(was))} → ${text(of(f))}` : '')));
+  const tile = (term, of, text, unit) => of(f) !== undefined && h('div', h('dt', term), h('dd',
+    h('strong', was && of(was) ? against(of(f), of(was)) : text(of(f)) + unit), h('small', was && `${text(of(was))} → ${text(of(f))}${unit}`)));
   const plain = (term, of, text) => h('div', h('dt', term), h('dd', h('strong', text(of(f))), h('small', was ? `manifests: ${text(of(was))}` : '')));
   return h('dl.tiles',
-    resources.map(r => tile(`${r.title} requested`, r.of, value => `${number(value)} ${r.unit}`)), tile('Cost', f => f.cost, whole),
+    resources.map(r => tile(`${r.title} requested`, r.of, number, ' ' + r.unit)), tile('Cost', f => f.cost, whole, ''),
     plain('CPU over request', f => f.cpu.overRequestShare, share), plain('OOM kills', f => f.ooms, grouped), plain('Evictions', f => f.evictions, grouped), plain('Resizes in place', f => f.resizes, grouped));
 }
 
@@ -119,8 +119,8 @@ const figures = [
   ['Memory GiB', memory.of, number],
   ['Memory slack', memory.slack, share, f => 'worst ' + share(f.spread.memorySlackShare.worst)],
   ['OOM kills', f => f.ooms, grouped, f => f.ooms > 0 && 'in ' + counted(f.workloadsWithOOMs, 'workload')],
-  ['Evictions', f => f.evictions, grouped, f => f.evictions > 0 && number(f.evictionsPerWorkloadDay) + ' a day each'],
-  ['Resizes', f => f.resizes, grouped, f => f.resizes > 0 && number(f.resizesPerWorkloadDay) + ' a day each'],
+  ['Evictions', f => f.evictions, grouped, f => f.evictions > 0 && number(f.evictionsPerWorkloadDay) + '/day each'],
+  ['Resizes', f => f.resizes, grouped, f => f.resizes > 0 && number(f.resizesPerWorkloadDay) + '/day each'],
   ['Adapts in', f => f.adaptSeconds.count ? f.adaptSeconds.p50 : undefined, long, f => f.adaptSeconds.count > 0 && '95%: ' + long(f.adaptSeconds.p95)],
 ];
 
@@ -145,7 +145,7 @@ function fleets() {
 const deep = 260, above = 14, below = 12, plotted = 200; // pixels of a plot, above its largest value and below 0; most policies of one
 
 function tradeoffs() {
-  const requested = r => ({name: `${r.unit} requested`, of: p => r.of(p.fleet), text: number}), slack = r => ({name: `${r.title} slack`, of: p => r.slack(p.fleet), text: exactShare});
+  const requested = r => ({name: `${r.unit} requested`, of: p => r.of(p.fleet), text: number}), slack = r => ({name: 'slack', of: p => r.slack(p.fleet), text: exactShare});
   const time = (name, of) => ({name, of: p => of(p.fleet), text: exactShare});
   return [
     h('p', 'Each point is a policy, by its number in the table above, or several that are close together. Further left requests less, further down is safer. ' +

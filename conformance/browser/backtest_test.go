@@ -138,8 +138,8 @@ func TestABacktestSaysWhatCameOut(t *testing.T) {
 	ask[chromedp.Void](b, unfold)
 	text, at := b.text(), 0
 	for _, want := range []string{
-		"celvpa backtest What would this policy have done?", "Compared with the requests in the manifests, policy shipped would have requested 6.8 cores (−59%) and 6.76 GiB of memory (−46%), for 77.6",
-		"There would have been 8 OOM kills, and 8 with the manifests", "CPU requested −59% 16.7 cores → 6.8 cores", "OOM kills 8 manifests: 8",
+		"celvpa backtest What would this policy have done?", "Compared with the requests in the manifests, policy shipped would have requested 6.8 cores (−59%) and 6.76 GiB of memory (−46%), at a cost of 77.6",
+		"There would have been 8 OOM kills, and 8 with the manifests", "CPU requested −59% 16.7 → 6.8 cores", "OOM kills 8 manifests: 8",
 		"2026-02-02 00:00 to 2026-02-16 00:00 UTC", "6 with 6 containers", "0.03 a core-hour, 0.004 a GiB-hour",
 		"1 manifest unbeaten", "2 hindsight", "4 shipped decides as upstream does", "5 shipped[estimate.marginFraction=0.05]",
 		"OOM kills against GiB requested", "Most OOM kills", "search web Deployment 4 4", "Most unused CPU",

@@ -48,7 +48,7 @@ func TestThePageSaysWhyFromTheVerdictDown(t *testing.T) {
 		"container app cpu 100m → 476m memory 512Mi → 933Mi",
 		"percentile 90 414m", "unset → 414m", "414m → 476m", "rules/estimate.yaml:68:13", "lower bound 83m",
 		"New pods request 476m", "Pods now request 100m", "percentile 90, used", "beyond the scale",
-		"Next Why Difference Change", "467% needs more, outside the range", "Decisions over time", "19ce9c5a03c3", "TooFewReplicas", "celvpa-updater", "pods/proxy",
+		"Next Why Difference Change", "467% needs more, outside the range", "19ce9c5a03c3", "TooFewReplicas", "celvpa-updater", "pods/proxy",
 	} {
 		next := strings.Index(text[at:], want)
 		require.GreaterOrEqual(t, next, 0, "%q comes after what is before it in this test; the page goes on: %s", want, text[at:min(len(text), at+600)])

@@ -4,8 +4,8 @@ package page
 import (
 	_ "embed"
 	"encoding/json"
-	"fmt"
 	"io"
+	"math"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/crds/quantity"
@@ -18,16 +18,12 @@ var viewer string
 
 // Write writes r as a page.
 func Write(out io.Writer, r *explain.Report) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("writing JSON: %w", err)
-	}
-	var fields any
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return fmt.Errorf("reading JSON: %w", err)
-	}
 	known := amounts{}
-	known.add(fields)
+	if text, err := json.Marshal(r); err == nil { // else writing the page fails
+		var fields any
+		_ = json.Unmarshal(text, &fields)
+		known.add(fields)
+	}
 	return markup.Page{Title: r.Subject + ": why?", Summary: r.Verdict.Text, Viewer: viewer, Report: r, Charts: known}.Write(out)
 }
 
@@ -35,8 +31,8 @@ func Write(out io.Writer, r *explain.Report) error {
 type amounts map[string]amount
 
 type amount struct {
-	Value float64 `json:"value"`           // to draw; 0 of a change
-	Short string  `json:"short,omitempty"` // as people read it, if that is not the text itself
+	Value float64 `json:"value"` // to draw; 0 of a change
+	Short string  `json:"short"` // as people read it
 }
 
 // add adds those of a value of JSON.
@@ -51,13 +47,10 @@ func (a amounts) add(value any) {
 			a.add(item)
 		}
 	case string:
-		if change, ok := answers.ParseChange(v); ok && change.String() == v && change.Short() != v {
+		if change, ok := answers.ParseChange(v); ok && change.String() == v {
 			a[v] = amount{Short: change.Short()}
 		} else if q, err := quantity.Parse(v); err == nil {
-			a[v] = amount{Value: max(0, q.AsApproximateFloat64())}
-			if short := quantity.Short(v); short != v {
-				a[v] = amount{Value: a[v].Value, Short: short}
-			}
+			a[v] = amount{min(max(0, q.AsApproximateFloat64()), math.MaxInt64), quantity.Short(v)}
 		}
 	}
 }

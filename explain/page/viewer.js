@@ -141,17 +141,8 @@ function podAmounts(a, which) {
   return out.some(Boolean) && out;
 }
 
-// Usage beside request, target and bounds: a table whose last column draws them on one scale. All rows say in text
-// what they draw.
-
-const drawing = {width: '100%', height: 22, 'aria-hidden': 'true'};
-
-const barTable = (caption, detail, columns, rows, axis) => h('div.chart', h('table.bars', h('caption', caption, ' ', h('small', detail)),
-  h('colgroup', h('col.name'), h('col.number'), h('col')),
-  h('thead', h('tr', columns.map(c => h('th', {scope: 'col'}, c)))),
-  h('tbody', rows.map(([name, number, ...parts]) => h('tr', head(name), cell('n', number), cell('plot', s('svg', drawing, parts))))),
-  h('tfoot', {'aria-hidden': 'true'}, h('tr', cell(''), cell(''), cell('plot', s('svg', {width: '100%', height: 20}, s('line.axis', {x1: 0, x2: '100%', y1: 1, y2: 1}), axis))))));
-
+// bars are usage beside request, target and bounds: a table whose last column draws them on one scale. All rows say in
+// text what they draw.
 function bars(a) {
   const requests = frequent(heldBy(a, 'requests')?.now ?? new Map(), 3);
   const top = topOf([a.lastUsage, a.target, a.lowerBound, ...(a.usage ?? []).map(p => p.amount), ...requests.map(([value]) => value)], [a.upperBound, a.uncappedTarget]);
@@ -167,7 +158,7 @@ function bars(a) {
     return row('bounds', `${short(a.lowerBound) || 'none'} to ${short(a.upperBound) || 'none'}`, line(low, up, 11, 11), line(low, low, 6, 16),
       end(a.upperBound) ? line(up, up, 6, 16) : past(a.upperBound) && beyond('.halo'));
   };
-  return barTable(`Usage against request, target and bounds of ${a.resource}`, '', ['what', 'amount', 'on a scale'], [
+  const rows = [
     ...(a.usage ?? []).map(p => row(`percentile ${p.percent}${p.used ? ', used' : ''}`, p.amount,
       drawn(p.amount) !== null && s('rect.' + (p.used ? 'used' : 'usage'), {width: at(p.amount), y: 5, height: 12, rx: 2}))),
     dot('last usage', a.lastUsage, 'usage'),
@@ -175,8 +166,12 @@ function bars(a) {
     dot('target', a.target, 'target'),
     a.uncappedTarget !== a.target && dot('uncapped target', a.uncappedTarget, 'target'),
     (a.lowerBound || a.upperBound) && bounds(),
-  ].filter(Boolean), ticks(top, a.resource !== 'cpu').map(([x, name]) => [s('line.axis', {x1: percent(x), x2: percent(x), y1: 1, y2: 5}),
-    s('text', {x: percent(x), y: 17, 'text-anchor': x > 0.9 ? 'end' : 'middle'}, name)]));
+  ].filter(Boolean);
+  const axis = ticks(top, a.resource !== 'cpu').map(([x, name]) => [s('line.axis', {x1: percent(x), x2: percent(x), y1: 1, y2: 5}), s('text', {x: percent(x), y: 17, 'text-anchor': x > 0.9 ? 'end' : 'middle'}, name)]);
+  return h('div.chart', h('table.bars', h('caption', `Usage against request, target and bounds of ${a.resource}`), h('colgroup', h('col.name'), h('col.number'), h('col')),
+    h('thead', h('tr', ['what', 'amount', 'on a scale'].map(c => h('th', {scope: 'col'}, c)))),
+    h('tbody', rows.map(([name, number, ...parts]) => h('tr', head(name), cell('n', number), cell('plot', s('svg', {width: '100%', height: 22, 'aria-hidden': 'true'}, parts))))),
+    h('tfoot', {'aria-hidden': 'true'}, h('tr', cell(''), cell(''), cell('plot', s('svg', {width: '100%', height: 20}, s('line.axis', {x1: 0, x2: '100%', y1: 1, y2: 1}), axis))))));
 }
 
 // overTime draws what is known of the past, and how the target falls if usage stays as it is. What the pods request
@@ -248,38 +243,17 @@ function ruleTable(of, list) {
 
 // What happened.
 
-// lanes draws when things happened, a row for each of up to 6 names. The table below it says the same.
-function lanes(caption, what, marks) {
-  marks = marks.filter(([t]) => known(t)).map(([t, name]) => [Date.parse(t), name]);
-  const all = marks.map(([t]) => t), from = Math.min(now, ...all), to = Math.max(now, ...all);
-  if (to <= from) return;
-  return barTable(caption, period(from, to), [what, 'number', 'when'], groups(marks, ([, name]) => name).slice(0, 6).map(list => [
-    list[0][1], counted(list.length, 'time'), s('line.grid', {x1: 0, x2: '100%', y1: 11, y2: 11}),
-    list.slice(-150).map(([t]) => s('circle.mark', {cx: percent(0.01 + 0.98 * (t - from) / (to - from)), cy: 11, r: 4})),
-  ]), times(from, to, 1, 16));
-}
+const decisions = () => folds('decisions', [...report.decisions].reverse(), shown, part => table('Decisions, newest first', ['Time', 'Process', 'Action', 'About', 'Why and what', 'Identifiers'], part.map(d => [
+  cell('when', time(d.time), h('small', away(d.time))), cell('word', d.component), cell('word', d.action), d.pod || 'the VPA',
+  [d.rule && h('p', h('code', d.rule)), d.reason && h('p', d.reason), changes(d.changes)],
+  cell('ids', [['decision', d.id], ['inputs', d.inputs], ['rules', d.rules]].map(([of, id], i) => [i > 0 && h('br'), of + ' ', h('code', id)])),
+])));
 
-function decisions() {
-  const list = report.decisions;
-  return [
-    lanes('Decisions over time', 'process', list.map(d => [d.time, d.component])),
-    folds('decisions', [...list].reverse(), shown, part => table('Decisions, newest first', ['Time', 'Process', 'Action', 'About', 'Why and what', 'Identifiers'], part.map(d => [
-      cell('when', time(d.time), h('small', away(d.time))), cell('word', d.component), cell('word', d.action), d.pod || 'the VPA',
-      [d.rule && h('p', h('code', d.rule)), d.reason && h('p', d.reason), changes(d.changes)],
-      cell('ids', [['decision', d.id], ['inputs', d.inputs], ['rules', d.rules]].map(([of, id], i) => [i > 0 && h('br'), of + ' ', h('code', id)])),
-    ]))),
-  ];
-}
-
-function events() {
-  const list = report.events;
-  return [
-    lanes('Events over time', 'type', list.map(e => [e.time, e.type])),
-    folds('events', [...list].reverse(), shown, part => table('Events, newest first', ['Time', 'Type', 'Object', 'Reason', 'Message'],
-      part.map(e => [cell('when', time(e.time), h('small', away(e.time), e.count > 1 && ', ' + counted(e.count, 'time'))), e.type, e.object, e.reason, e.message]))),
-    report.eventsCut > 0 && h('p.more', 'and ' + counted(report.eventsCut, 'older event')),
-  ];
-}
+const events = () => [
+  folds('events', [...report.events].reverse(), shown, part => table('Events, newest first', ['Time', 'Type', 'Object', 'Reason', 'Message'],
+    part.map(e => [cell('when', known(e.time) && [time(e.time), h('small', away(e.time), e.count > 1 && ', ' + counted(e.count, 'time'))]), e.type, e.object, e.reason, e.message]))),
+  report.eventsCut > 0 && h('p.more', 'and ' + counted(report.eventsCut, 'older event')),
+];
 
 // Where the answers come from.
 
