@@ -243,7 +243,7 @@ func fallFindings(c *answers.Container) (out []Finding) {
 		if len(falls) > 1 {
 			more = fmt.Sprintf(", and %s at %s", last.Target, last.At.UTC().Format(time.RFC3339))
 		}
-		out = append(out, finding("target-falls-slowly", "container "+c.Name, "old samples lose half their weight in each half-life (--"+of.name+"-histogram-decay-half-life)",
+		out = append(out, finding("target-falls-slowly", "container "+c.Name, "old samples have lost their weight, half of it in each half-life (--"+of.name+"-histogram-decay-half-life)",
 			"if %s usage stays at %s, its target falls to %s at %s%s", of.name, of.usage.Last, first.Target, first.At.UTC().Format(time.RFC3339), more))
 	}
 	return out
@@ -254,7 +254,7 @@ const confidenceLow = "confidence.low"
 
 // littleHistory is about bounds that are wide because rules consider a history short.
 func littleHistory(about, format string, args ...any) Finding {
-	return finding("little-history", about, "wait: bounds narrow as history grows", format, args...)
+	return finding("little-history", about, "bounds narrow as history grows", format, args...)
 }
 
 // historyFindings say for which containers rules consider the history short, and how they came to

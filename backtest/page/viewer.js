@@ -73,7 +73,7 @@ function headline() {
     about([
       ['History', period(from, to), h('small', ' ' + long(seconds))],
       closely && ['Workloads', grouped(closely.fleet.workloads), ' ', h('small', 'with ' + counted(containers.length, 'container'))],
-      closely && ['Looked at closely', 'policy ', h('strong', closely.name)],
+      closely && ['Details', 'of policy ', h('strong', closely.name)],
       prices && ['Prices', `${number(prices.coreHour)} a core-hour, ${number(prices.gibHour)} a GiB-hour`],
     ].filter(Boolean)),
   ];

@@ -43,7 +43,7 @@ func TestThePageSaysWhyFromTheVerdictDown(t *testing.T) {
 	text, at := b.text(), 0
 	for _, want := range []string{
 		"Deployment web/shop", "✕ Misconfigured The updater's next step: Skip eligibility/too-few-replicas",
-		"One thing could not be found out",
+		"One thing is not known",
 		"hpa-same-resource HorizontalPodAutoscaler web/shop", "What to do: Scale by another metric",
 		"container app cpu 100m → 476m memory 512Mi → 933Mi",
 		"percentile 90 414m", "unset → 414m", "414m → 476m", "rules/estimate.yaml:68:13", "lower bound 83m",

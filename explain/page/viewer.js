@@ -4,11 +4,11 @@ const report = read('report');
 const amounts = read('charts'); // each quantity of the report as a number, and as people read it
 const now = Date.parse(report.now);
 
-// kinds are the classes of findings: the symbol, the name in the style and what it asks for. Each has its name as
-// text, so that nothing hangs on a colour.
+// kinds are the classes of findings: the symbol, the name in the style, what it asks for, and whether it keeps something
+// from happening. Each has its name as text, so that nothing hangs on a colour.
 const kinds = new Map([
-  ['Misconfigured', ['✕', 'bad', 'somebody has to change something']],
-  ['Waiting', ['◷', 'wait', 'time or the cluster resolves it']],
+  ['Misconfigured', ['✕', 'bad', 'somebody has to change something', true]],
+  ['Waiting', ['◷', 'wait', 'time or the cluster resolves it', true]],
   ['Settled', ['✓', 'good', 'nothing to do']],
   ['Info', ['i', 'info', 'explains a number']],
 ]);
@@ -55,7 +55,7 @@ function verdict() {
     h('div.verdict.' + styleOf(kind), {role: 'region', 'aria-label': 'Verdict'},
       h('p.labels', label(kind), ' ', action && h('span', "The updater's next step: ", h('strong', action)), ' ', token && h('code', token)),
       h('p.text', text),
-      unknown && h('p', h('a', {href: '#unknown'}, `${unknown === 1 ? 'One thing' : grouped(unknown) + ' things'} could not be found out`), ', so the answer may be incomplete.')),
+      unknown && h('p', h('a', {href: '#unknown'}, unknown === 1 ? 'One thing is not known' : grouped(unknown) + ' things are not known'), ', so the answer may be incomplete.')),
     about([['VerticalPodAutoscaler', report.vpa || 'none'], ['Target', report.target], ['Update mode', report.mode], ['Pipeline', report.rules.pipeline], ['As of', time(report.now)]]),
   ];
 }
@@ -69,18 +69,17 @@ function groups(list, key) {
 
 const alike = 3; // findings of one token that are open
 
-function findings() {
-  return groups(report.findings, f => f.class).map(list => [
-    h('h3.kind', label(list[0].class), ' ', kinds.has(list[0].class) && h('span', kinds.get(list[0].class)[2])),
-    groups(list, f => f.token).map(same => folds(same[0].token, same, alike, part => h('ul.findings', part.map(finding)))),
-  ]);
-}
+const findings = () => groups(report.findings, f => f.class).map(list => {
+  const title = h('h3.kind', label(list[0].class), ' ', kinds.get(list[0].class)?.[2], h('span.count', grouped(list.length)));
+  const all = groups(list, f => f.token).map(same => folds(same[0].token, same, alike, part => h('ul.findings', part.map(finding))));
+  return list.length === report.findings.length || kinds.get(list[0].class)?.[3] ? [title, all] : fold(title, all);
+});
 
-// finding leaves out what the verdict says. Rules say what has to happen, and so do findings that wait; others say what to do.
+// finding leaves out what the verdict says. Rules say what has to happen, and so do findings that wait; others say what helps.
 const finding = f => h('li.' + styleOf(f.class),
   h('p.labels', h('code', f.token), ' ', f.about && h('span.of', f.about)),
   !report.verdict.text.toLowerCase().includes(f.text.toLowerCase()) && h('p.text', f.text),
-  f.wayOut && h('p.text', h('strong', f.class === 'Waiting' || f.token.includes('/') ? 'Until:' : 'What to do:'), ' ', f.wayOut));
+  f.wayOut && h('p.text', h('strong', f.class === 'Waiting' || f.token.includes('/') ? 'Until:' : f.class === 'Info' ? '→' : 'What to do:'), ' ', f.wayOut));
 
 // The way of each number.
 
