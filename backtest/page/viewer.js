@@ -107,7 +107,7 @@ function tiles() {
 // Policies side by side.
 
 // named is the name of a policy, with places where it may break.
-const named = p => p.name.split(/(?<=[[.=+])/).flatMap((part, i) => [i > 0 && h('wbr'), part]);
+const named = p => p.name.split(/(?<=[[.+])/).flatMap((part, i) => [i > 0 && h('wbr'), part]);
 
 // figures are the columns of the table of policies: a title, a number, what is beside it, and whether it is compared with the manifests.
 const figures = [
@@ -275,7 +275,8 @@ function container(index, position) {
       series(closely) ? drawing(closely, c, series(closely)) : charts.series.length > 0 &&
         h('p.more', 'No charts, to keep the page small. ', h('code', '-o json --series'), ' has their numbers.'),
       comparison(c, index),
-      others.map(p => fold(['Charts with policy ', named(p), ' ', h('span.of', aboutPolicy(p))], drawing(p, p.containers[index], series(p))))));
+      others.length > 0 && fold(['Charts with other policies ', h('span.of', `container ${c.container} of ${c.namespace}/${c.workload}`)],
+        others.map(p => fold(['Policy ', named(p), ' ', h('span.of', aboutPolicy(p))], drawing(p, p.containers[index], series(p)))))));
 }
 
 // comparison is how the container fares with each policy.

@@ -145,7 +145,7 @@ func TestABacktestSaysWhatCameOut(t *testing.T) {
 		"OOM kills against GiB requested", "Most OOM kills", "search web Deployment 4 4", "Most unused CPU",
 		"app of Deployment web/search", "4 OOM kills", "pod evicted, 6 times", "OOM kill, 4 times", "16 steps, with the rules that decided",
 		"new target CPU none → 1.2", "estimate/bounds/target, estimate/bounds/add-safety-margin", "pod evicted CPU 3.2 → 1.2", "update/outside-recommended-range Its requests are outside the recommended range",
-		"OOM kill memory limit and usage 1.92Gi → ", "All policies for container app of web/search", "Charts with policy manifest",
+		"OOM kill memory limit and usage 1.92Gi → ", "All policies for container app of web/search", "Charts with other policies", "Policy manifest",
 		"pod resized", "A container is OOM-killed when a sample of its memory exceeds the limit in force.", "hindsight The lowest constant request",
 	} {
 		next := strings.Index(text[at:], want)
@@ -206,6 +206,23 @@ func TestPoliciesThatCoverEachOtherShareAPoint(t *testing.T) {
 	require.Equal(t, []string{"1", "2–4, 6", "5"}, ask[[]string](b, "[..."+plot+".querySelectorAll('text.in')].map(e => e.textContent)"))
 	require.Contains(t, ask[[]string](b, "[..."+plot+".querySelectorAll('title')].map(e => e.textContent)")[1],
 		"2 p2: 899 GiB requested, 3 OOM kills; 3 p3: 898 GiB requested, 3 OOM kills; 4 p4: ")
+}
+
+// TestNothingInAChartCoversAnother: points of a plot are joined, and marks below a chart have a row for each shape.
+func TestNothingInAChartCoversAnother(t *testing.T) {
+	for _, width := range []int64{narrow, 768, wide} {
+		b := openBacktest(t, pagetest.Sweep(), width)
+		require.Empty(t, ask[[]string](b, `[...document.querySelectorAll('svg.plot')].flatMap(plot => {
+			const spots = [...plot.querySelectorAll('svg.spot rect')].map(e => [e.getBoundingClientRect(), e.parentNode.textContent]);
+			return spots.flatMap(([a, text], i) => spots.slice(0, i).filter(([b]) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom).map(([, other]) => text + ' and ' + other));
+		})`), "%d pixels", width)
+		require.Empty(t, ask[[]string](b, `[...document.querySelectorAll('figure')].flatMap(figure => {
+			const shapes = new Map();
+			for (const e of figure.querySelectorAll('svg.mark path')) shapes.set(e.parentNode.getAttribute('y'), new Set([...shapes.get(e.parentNode.getAttribute('y')) ?? [], e.getAttribute('class')]));
+			return [...shapes.values()].filter(set => set.size > 1).map(set => [...set].join(' and '));
+		})`), "%d pixels", width)
+		require.Equal(t, []string{"none"}, ask[[]string](b, "[...new Set([...document.querySelectorAll('.label')].filter(e => e.innerText == 'unbeaten').map(e => e.classList[1]))]"), "the colour does not praise")
+	}
 }
 
 // TestAMonthIsNotADayShort: 30 days less 48 seconds were 29d.
