@@ -157,7 +157,7 @@ func (o *objects) quotaFindings(pods []Pod) (out []Finding) {
 			}
 			used := q.Status.Used[name]
 			out = append(out, finding("quota-exceeded", "ResourceQuota "+q.Namespace+"/"+q.Name, "raise the quota, or lower maxAllowed",
-				"%s: %s of %s are used, and all pods together would need %s more", name, used.String(), hard.String(), delta.String()))
+				"%s: %s of %s are used, and all pods together would need %s more", name, quantity.Short(used.String()), quantity.Short(hard.String()), quantity.Short(delta.String())))
 		}
 	}
 	return out

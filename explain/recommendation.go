@@ -12,6 +12,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/simulate"
@@ -223,9 +224,9 @@ func oomFinding(container string, o answers.OOM) Finding {
 		if len(o.Steps) > 0 {
 			by = " (" + o.Steps[len(o.Steps)-1].Path() + ")"
 		}
-		return finding("oom-counted", about, "", "it ran out of memory at %s with %s, which counts as a sample of %s%s", at, o.Reported, o.CountsAs, by)
+		return finding("oom-counted", about, "", "it ran out of memory at %s with %s, which counts as a sample of %s%s", at, quantity.Short(o.Reported), quantity.Short(o.CountsAs), by)
 	}
-	return finding("oom-ignored", about, "", "it ran out of memory at %s with %s, which does not count: %s", at, o.Reported, o.Outcome)
+	return finding("oom-ignored", about, "", "it ran out of memory at %s with %s, which does not count: %s", at, quantity.Short(o.Reported), o.Outcome)
 }
 
 // fallFindings say when targets fall that are above what is used now.
@@ -241,10 +242,10 @@ func fallFindings(c *answers.Container) (out []Finding) {
 		first, last := falls[0], falls[len(falls)-1]
 		more := ""
 		if len(falls) > 1 {
-			more = fmt.Sprintf(", and %s at %s", last.Target, last.At.UTC().Format(time.RFC3339))
+			more = fmt.Sprintf(", and %s at %s", quantity.Short(last.Target), last.At.UTC().Format(time.RFC3339))
 		}
 		out = append(out, finding("target-falls-slowly", "container "+c.Name, "old samples have lost their weight, half of it in each half-life (--"+of.name+"-histogram-decay-half-life)",
-			"if %s usage stays at %s, its target falls to %s at %s%s", of.name, of.usage.Last, first.Target, first.At.UTC().Format(time.RFC3339), more))
+			"if %s usage stays at %s, its target falls to %s at %s%s", of.name, quantity.Short(of.usage.Last), quantity.Short(first.Target), first.At.UTC().Format(time.RFC3339), more))
 	}
 	return out
 }
@@ -270,7 +271,7 @@ func historyFindings(r *answers.Recommender) (out []Finding) {
 		for _, res := range facts.ScaledResources {
 			var steps []string
 			for _, s := range append(way(c.Steps, "", string(res), "upperBound"), way(r.PodSteps, c.Name, string(res), "upperBound")...) {
-				steps = append(steps, s.To+" by "+s.Path())
+				steps = append(steps, quantity.Short(s.To)+" by "+s.Path())
 			}
 			if len(steps) > 0 {
 				why += fmt.Sprintf("; the upper bound of %s is %s", res, strings.Join(steps, ", then "))

@@ -241,6 +241,6 @@ func TestLowConfidenceBelowSaysWhatIsLittleHistory(t *testing.T) {
 	}
 	const bound = "; the upper bound of %s is %s by estimate/bounds/upper-bound, then %s by estimate/bounds/add-safety-margin, then %s by estimate/bounds/widen-upper-bound"
 	require.Equal(t, []string{"little-history: history is 720 samples over 12h0m0s, which is little (estimate/low-confidence/too-little-is-known)" +
-		fmt.Sprintf(bound, "cpu", "215m", "247m", "741m") + fmt.Sprintf(bound, "memory", "1077095457", "1238659775", "3715979325")}, tokens("1"))
+		fmt.Sprintf(bound, "cpu", "215m", "247m", "741m") + fmt.Sprintf(bound, "memory", "1Gi", "1.15Gi", "3.46Gi")}, tokens("1"))
 	require.Empty(t, tokens("0.5"))
 }

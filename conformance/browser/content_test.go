@@ -68,7 +68,7 @@ func TestAPageHoldsAllOfAReport(t *testing.T) {
 		"933Mi 978270031", "lower bound 83m", "upper bound 229 228956m", "83m to 229",
 		"web/shop-7c5687bd57-2x8lq Running, Burstable, node-1", "467% needs more, outside the range", "Until: the workload has 2 live pods",
 		"Rules that set the bounds of cpu of container app", "476m 228956m estimate/bounds/widen-upper-bound",
-		"container app: limits.memory 1Gi → 1.82Gi", "container app: target.memory 888Mi → 933Mi",
+		"app: limits.memory 1Gi → 1.82Gi", "container app: target.memory 888Mi → 933Mi",
 		"decision 19ce9c5a03c0", "container app: target.cpu 310m → 402m", "TooFewReplicas", "14 times",
 		"celvpa-recommender-7c5687bd57-5p758", "65895351f390", "What the admission controller did: pods/proxy",
 	} {

@@ -226,7 +226,7 @@ const pod = p => [
   ].map(([of, text]) => text && h('p', h('span.of', of + ':'), ' ', text))],
   p.priority ? [p.priority.resourceDiff === null ? 'unknown' : grouped(Math.round(100 * p.priority.resourceDiff)) + '%',
     h('small', [p.priority.scaleUp && 'needs more', p.priority.outsideRecommendedRange && 'outside the range'].filter(Boolean).join(', '))] : '–',
-  changes(p.change?.map(c => `${c.container ? 'container ' + c.container : 'the pod'}: ${c.field} ${short(c.from) || 'unset'} → ${short(c.to)}`)) ?? 'none',
+  changes(p.change?.map(c => `${c.container || 'the pod'}: ${c.field} ${short(c.from) || 'unset'}\u00a0→\u00a0${short(c.to)}`)) ?? 'none',
 ];
 
 const refused = r => r && `${grouped(r.times)}, the last at ${clock(r.last)}: ${r.message ?? ''}`;
