@@ -280,7 +280,7 @@ func printBacktest(p *page, r *backtest.Report, wide bool) {
 	printContainers(p, r, hours, wide)
 	p.printf("\nWhat is modelled:\n")
 	for _, text := range r.Modelled {
-		p.printf("- %s\n", text)
+		p.wrapped("- ", text)
 	}
 }
 
@@ -378,7 +378,7 @@ func printNeverUpdated(p *page, policy *backtest.Policy, wide bool) {
 		if left := len(list) - worstRows; left > 0 && !wide {
 			list, more = list[:worstRows], fmt.Sprintf(" and %d more", left)
 		}
-		p.printf("No pod of %s%s was ever evicted or resized: %s\n", strings.Join(list, ", "), more, why)
+		p.wrapped("", fmt.Sprintf("No pod of %s%s was ever evicted or resized: %s", strings.Join(list, ", "), more, why))
 	}
 }
 

@@ -262,7 +262,7 @@ func (o orders) enforced() []rulesv1alpha1.RuleOverlay {
 // text is a file for kubectl apply.
 func (o orders) text(choice *backtest.Choice) (string, error) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# The least %s with %s, chosen by celvpa backtest from %s to %s.\n", choice.Least, oneLine(choice.Condition), choice.From.Format(time.RFC3339), choice.Split.Format(time.RFC3339))
+	fmt.Fprintf(&out, "# Chosen by celvpa backtest, from %s to %s:\n# the least %s with %s.\n", choice.From.Format(time.RFC3339), choice.Split.Format(time.RFC3339), choice.Least, oneLine(choice.Condition))
 	if len(o) == 0 {
 		fmt.Fprintln(&out, "# There is nothing to apply: every class keeps its policy.")
 	}
@@ -313,16 +313,18 @@ func (c *chooser) printChoice(p *page, choice *backtest.Choice) {
 	if choice == nil {
 		return
 	}
-	p.printf("\nChosen by the history up to %s: the least %s with %s. The rest of the history, %s, tests the choice.\n",
-		choice.Split.Format(time.RFC3339), choice.Least, oneLine(choice.Condition), lengthText(int64(choice.To.Sub(choice.Split)/time.Second)))
+	p.printf("\n")
+	p.wrapped("", fmt.Sprintf("Chosen by the history up to %s: the least %s with %s. The rest of the history, %s, tests the choice.",
+		choice.Split.Format(time.RFC3339), choice.Least, oneLine(choice.Condition), lengthText(int64(choice.To.Sub(choice.Split)/time.Second))))
 	for _, of := range choice.Classes {
 		if of.Nearest != "" {
-			p.printf("Class %s keeps %s, because no policy satisfies the condition. %s comes closest, but fails %s.\n", of.Class, of.Policy, of.Nearest, strings.Join(of.Unmet, " and "))
+			p.wrapped("", fmt.Sprintf("Class %s keeps %s, because no policy satisfies the condition. %s comes closest, but fails %s.", of.Class, of.Policy, of.Nearest, strings.Join(of.Unmet, " and ")))
 		}
 		if len(of.MissedLater) > 0 {
-			p.printf("Class %s: in the rest, %s fails %s.\n", of.Class, of.Policy, strings.Join(of.MissedLater, " and "))
+			p.wrapped("", fmt.Sprintf("Class %s: in the rest, %s fails %s.", of.Class, of.Policy, strings.Join(of.MissedLater, " and ")))
 		}
 	}
+	p.printf("\n")
 	p.row(append([]any{"CLASS", "PART", "POLICY"}, measureHead...)...)
 	rows := func(class, policy string, parts *backtest.Parts) {
 		for _, part := range []struct {
