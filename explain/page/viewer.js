@@ -95,8 +95,9 @@ const numbers = () => [
 
 // brief is what the pods request now and what is recommended.
 function brief(a) {
-  const counts = heldBy(a, 'requests')?.now;
-  return `${!counts ? '' : counts.size === 1 ? (short([...counts.keys()][0]) || 'unset') + ' → ' : counted(counts.size, 'value') + ' → '}${short(a.target) || 'no target'}`;
+  const counts = heldBy(a, 'requests')?.now, target = short(a.target) || 'no target';
+  const request = counts && (counts.size > 1 ? counted(counts.size, 'value') : short([...counts.keys()][0]) || 'unset');
+  return request && request !== target ? `${request} → ${target}` : target;
 }
 
 const resource = a => h('article', h('h4', a.resource, ' ', h('span.of', 'of ' + nameOf(a))), flow(a), h('div.charts', bars(a), overTime(a)),
@@ -167,7 +168,7 @@ function bars(a) {
     (a.lowerBound || a.upperBound) && bounds(),
   ].filter(Boolean);
   const axis = ticks(top, a.resource !== 'cpu').map(([x, name]) => [s('line.axis', {x1: percent(x), x2: percent(x), y1: 1, y2: 5}), s('text', {x: percent(x), y: 17, 'text-anchor': x > 0.9 ? 'end' : 'middle'}, name)]);
-  return h('div.chart', h('table.bars', h('caption', `Usage against request, target and bounds of ${a.resource}`), h('colgroup', h('col.name'), h('col.number'), h('col')),
+  return h('div.chart', h('table.bars', h('caption', `${a.usage || a.lastUsage ? 'Usage against request, target' : 'Request against target'} and bounds of ${a.resource}`), h('colgroup', h('col.name'), h('col.number'), h('col')),
     h('thead', h('tr', ['what', 'amount', 'on a scale'].map(c => h('th', {scope: 'col'}, c)))),
     h('tbody', rows.map(([name, number, ...parts]) => h('tr', head(name), cell('n', number), cell('plot', s('svg', {width: '100%', height: 22, 'aria-hidden': 'true'}, parts))))),
     h('tfoot', {'aria-hidden': 'true'}, h('tr', cell(''), cell(''), cell('plot', s('svg', {width: '100%', height: 20}, s('line.axis', {x1: 0, x2: '100%', y1: 1, y2: 1}), axis))))));
