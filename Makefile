@@ -245,6 +245,7 @@ generate: need-go ## Regenerate deepcopy code, CRDs, the reference pages of docs
 	cp crds/manifests/*.yaml deploy/chart/celvpa/files/crds/
 	go run ./cmd/celvpa rules points > docs/points.md
 	go run ./cmd/celvpa rules checks > docs/checks.md
+	go run ./cmd/celvpa reference api > docs/api.md
 	go run ./cmd/celvpa reference flags > docs/flags.md
 	go run ./cmd/celvpa reference metrics > docs/metrics.md
 	go run ./deploy/monitoring/generate deploy/monitoring

@@ -274,7 +274,7 @@ func TestRuleSetAtAppliesToItsValidations(t *testing.T) {
 
 	for body, want := range map[string]string{
 		"  at: lines[*]\n  stages: [{name: a, rules: [{name: r, note: x}]}]\n":                                                          "s.yaml:7:7: RuleSet s: spec.at belongs to validations",
-		"  at: a.{b,c,d,e,f,g,h,i,j,k,l}\n  validations: [{name: a, at: '.{b,c,d,e,f,g,h,i,j,k,l}', expression: 'true', message: x}]\n": "s.yaml:8:31: RuleSet s: at names more than 100 places; split the validation",
+		"  at: a.{b,c,d,e,f,g,h,i,j,k,l}\n  validations: [{name: a, at: '.{b,c,d,e,f,g,h,i,j,k,l}', expression: 'true', message: x}]\n": "s.yaml:8:31: RuleSet s: `at` names more than 100 places; split the validation",
 		"  validations: [{name: a, at: .name, expression: 'true', message: x}]\n":                                                       `s.yaml:7:31: RuleSet s: at ".name" begins with a dot, and there is no spec.at that it could be below`,
 		"  at: 'lines[*]'\n  validations: [{name: a, at: '.{name,price}', expression: 'true', message: x}]\n":                           `s.yaml:8:31: RuleSet s@1.0.0, validation a: there is no "lines[*].name"`,
 	} {

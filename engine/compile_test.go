@@ -61,7 +61,7 @@ func TestAllFaultsAreReportedInPlace(t *testing.T) {
 				"s.yaml:13:77: RuleSet s@1.0.0, stage a, rule r, set now.price: undefined field 'prize'",
 			}},
 		{"variables in a circle", "order.adjust", stage + "    variables: {c: b * 2, b: c}\n    rules: [{name: r, set: {now.price: c}}]\n",
-			[]string{"s.yaml:11:20: RuleSet s@1.0.0, stage a, variable c: variables read each other in a circle: c → b → c"}},
+			[]string{"s.yaml:11:20: RuleSet s@1.0.0, stage a, variable c: variables depend on each other in a cycle: c → b → c"}},
 		{"no regular expressions", "order.adjust", stage + "    when: item.matches('x*')\n    rules: [{name: r, note: x}]\n",
 			[]string{"undeclared reference to 'matches'"}},
 		{"amounts of different units compared", "order.adjust", stage + "    rules: [{name: r, when: now.price > now.weight, note: x}]\n",
@@ -131,9 +131,9 @@ func TestFindingsAreReportedWithoutFailing(t *testing.T) {
 	require.Equal(t, []string{
 		"s.yaml:8:19: RuleSet s@1.0.0: param idle is never read",
 		"s.yaml:9:15: RuleSet s@1.0.0: variable nobody is never read",
-		"s.yaml:12:12: RuleSet s@1.0.0: decision b is never reached: a before it has the same condition",
+		"s.yaml:12:12: RuleSet s@1.0.0: decision b is never reached: a above it has the same condition",
 		"s.yaml:13:21: RuleSet s@1.0.0, decision c, when: the condition is never true; disable or delete what it guards",
-		"s.yaml:15:12: RuleSet s@1.0.0: decision e is never reached: d before it always holds",
+		"s.yaml:15:12: RuleSet s@1.0.0: decision e is never reached: d above it always holds",
 	}, got)
 }
 

@@ -126,7 +126,7 @@ func TestFaultsOfExtensions(t *testing.T) {
 		"no such version":                 {extending("p@2.0.0", ""), `Pipeline r@1.0.0: no pipeline "p@2.0.0"; loaded: p@1.0.0, r@1.0.0`},
 		"below another":                   {extending("a", "") + named("a", extending("s", "")), `Pipeline a@1.0.0: no pipeline "s"; loaded: a@1.0.0, p@1.0.0, r@1.0.0`},
 		"itself":                          {extending("r", ""), "Pipeline r@1.0.0: the pipeline extends itself; give it a name or version of its own"},
-		"a circle":                        {extending("a", "") + named("a", extending("b", "")) + named("b", extending("c@1.0.0", "")) + named("c", extending("a", "")), "Pipeline c@1.0.0: pipelines extend each other: c@1.0.0 → a@1.0.0 → b@1.0.0 → c@1.0.0; take one extends out"},
+		"a circle":                        {extending("a", "") + named("a", extending("b", "")) + named("b", extending("c@1.0.0", "")) + named("c", extending("a", "")), "Pipeline c@1.0.0: pipelines extend each other: c@1.0.0 → a@1.0.0 → b@1.0.0 → c@1.0.0; remove one of them"},
 		"an unknown point":                {extending("p", "  points: {order.ships: []}\n"), `Pipeline r@1.0.0: no point "order.ships"`},
 		"a default below its own minimum": {extending("p", "  params: [{name: most.price, type: cents, default: 50, min: 60}]\n"), "Pipeline r@1.0.0: param most.price: 50 is below the least allowed, 60"},
 		"a param of one value where there are two": {extending("p", "  params: [{name: most, type: cents}]\n"), "param most has one value, and also one for each value of an axis"},

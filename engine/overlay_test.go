@@ -285,7 +285,7 @@ func TestOverlayFaultsAreReportedInPlace(t *testing.T) {
 		{"a param that does not exist", "  pipeline: p@1.0.0\n  change: [{params: {marku.fee: 1}}]\n", `o.yaml:7:22: RuleOverlay mine: pipeline p@1.0.0 has no parameter "marku.fee"; it has markup.fee, markup.limit, caps.limit`},
 		{"a param of two sets", "  pipeline: p@1.0.0\n  change: [{params: {limit: 1}}]\n", `several rule sets have a parameter "limit"; write one of markup.limit, caps.limit`},
 		{"a value that does not fit", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: much}}]\n", `o.yaml:7:34: RuleSet markup@1.0.0: param fee: "much" is not an amount`},
-		{"a param of a rule set that the same overlay disables", "  pipeline: p@1.0.0\n  change: [{params: {markup.limit: 1}}, {disable: markup}]\n", "markup.limit is set, and what has it is taken out"},
+		{"a param of a rule set that the same overlay disables", "  pipeline: p@1.0.0\n  change: [{params: {markup.limit: 1}}, {disable: markup}]\n", "markup.limit is set, but what declares it has been removed"},
 		{"a value below the bounds", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: -1}}]\n", "o.yaml:7:34: RuleSet markup@1.0.0: param fee: -1 is below the least allowed, 0"},
 		{"a value above the bounds", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: 1001c}}]\n", "param fee: 1001c is above the most allowed, 1000"},
 		{"an unknown rule set", "  pipeline: p@1.0.0\n  change: [{add: double}]\n", `no rule set "double"; write it as name@version`},

@@ -297,7 +297,7 @@ func TestVariablesMayBeDeclaredInAnyOrderWithoutCycles(t *testing.T) {
 	require.Equal(t, int64(22), price(t, line(f, 0)))
 
 	_, err := compileOne("order.adjust", fmt.Sprintf(body, "c: b * 2, b: a + 1, a: c"), compile.Options{})
-	require.ErrorContains(t, err, "s.yaml:11:20: RuleSet s@1.0.0, stage a, variable c: variables read each other in a circle: c → b → a → c")
+	require.ErrorContains(t, err, "s.yaml:11:20: RuleSet s@1.0.0, stage a, variable c: variables depend on each other in a cycle: c → b → a → c")
 	_, err = compileOne("order.adjust", fmt.Sprintf(body, "c: c + 1"), compile.Options{})
-	require.ErrorContains(t, err, "in a circle: c → c")
+	require.ErrorContains(t, err, "in a cycle: c → c")
 }

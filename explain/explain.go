@@ -136,7 +136,7 @@ func (o *Options) about(ctx context.Context, of *found) (*Report, *answers.Updat
 func (r *Report) simulate(ctx context.Context, o Options, v *vpav1.VerticalPodAutoscaler, replies *ask.Result) {
 	made, err := o.Simulate(ctx, v)
 	if err != nil {
-		r.Unknown = append(r.Unknown, fmt.Sprintf("what the rules of this program say: %v", err))
+		r.Unknown = append(r.Unknown, fmt.Sprintf("the rules of this program: %v", err))
 	}
 	for _, note := range made.Notes {
 		if !slices.Contains(r.Unknown, note) { // both read RuleOverlays
@@ -232,7 +232,8 @@ func (r *Report) only(v *vpav1.VerticalPodAutoscaler, u *answers.Updater, namesp
 		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool {
 			return f.Token == "pods-not-taken" && f.About != "" || strings.Contains(f.Token, "/") && (u == nil || f.Token != u.IgnoredRule || f.Token != r.Pods[0].Rule)
 		})
-		r.Findings = sorted(append(r.Findings, podFindings(u, r.Pods, v)...))
+		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Token == "target-capped" })
+		r.Findings = sorted(append(append(r.Findings, podFindings(u, r.Pods, v)...), cappedFindings(r.Pods)...))
 	}
 	r.Decisions = slices.DeleteFunc(r.Decisions, func(d answers.Decision) bool { return d.Pod != "" && d.Pod != name && d.Pod != key })
 }

@@ -98,6 +98,8 @@ func (l *List) WorstFirst() []Row {
 type Gap struct {
 	Requests string `json:"requests,omitempty"` // empty = nothing requests the resource
 	Target   string `json:"target,omitempty"`   // empty = nothing is recommended
+
+	podLevel bool // of the pod as a whole
 }
 
 // Text is e.g. 100m → 250m, exact or as people read it.
@@ -109,13 +111,26 @@ func (g Gap) Text(exact bool) string {
 	return quantity.FromTo(from, to)
 }
 
-// addTo adds by how much requests grow, if there are any.
-func (g Gap) addTo(total *resource.Quantity) {
-	now, err := quantity.Parse(g.Requests)
-	wanted, err2 := quantity.Parse(g.Target)
+// addTo adds by how much requests grow, if there are any. Of targets that are capped counts what the pod gets.
+func (g Gap) addTo(total *resource.Quantity, name corev1.ResourceName, capped []answers.Capped) {
+	if g.Requests == "" || g.Target == "" {
+		return
+	}
+	addDifference(total, g.Target, g.Requests)
+	for _, c := range capped {
+		if c.Resource == name && (c.Container == "") == g.podLevel {
+			addDifference(total, c.Gets, c.Target)
+		}
+	}
+}
+
+// addDifference adds what one quantity is above another. Both come from objects that were read.
+func addDifference(total *resource.Quantity, one, without string) {
+	more, err := quantity.Parse(one)
+	less, err2 := quantity.Parse(without)
 	if err == nil && err2 == nil {
-		total.Add(wanted)
-		total.Sub(now)
+		total.Add(more)
+		total.Sub(less)
 	}
 }
 
@@ -148,8 +163,8 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 		}
 		row.CPU, row.Memory = gap(v, first, corev1.ResourceCPU), gap(v, first, corev1.ResourceMemory)
 		for _, p := range of {
-			gap(v, running[p.Pod], corev1.ResourceCPU).addTo(&moreCPU)
-			gap(v, running[p.Pod], corev1.ResourceMemory).addTo(&moreMemory)
+			gap(v, running[p.Pod], corev1.ResourceCPU).addTo(&moreCPU, corev1.ResourceCPU, p.Capped)
+			gap(v, running[p.Pod], corev1.ResourceMemory).addTo(&moreMemory, corev1.ResourceMemory, p.Capped)
 		}
 		if len(of) == 0 {
 			row.Token, row.Reason = podless(v, control[target.Of(v)], plan.Gone[row.VPA])
@@ -192,7 +207,7 @@ func gap(v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, name corev1.ResourceNa
 	if pod != nil && facts.PodLevel(pod) != nil && r.PodRecommendation != nil {
 		request, target := text(facts.PodLevel(pod).Requests, name), text(r.PodRecommendation.Target, name)
 		if request != "" && target != "" {
-			return Gap{Requests: request, Target: target}
+			return Gap{Requests: request, Target: target, podLevel: true}
 		}
 	}
 	targets := map[string]corev1.ResourceList{}

@@ -90,7 +90,24 @@ func updateFindings(u *answers.Updater, pods []Pod, v *vpav1.VerticalPodAutoscal
 			out = append(out, Finding{Token: u.IgnoredRule, Class: Settled, Text: u.Ignored})
 		}
 	}
-	return append(out, podFindings(u, pods, v)...)
+	return append(append(out, podFindings(u, pods, v)...), cappedFindings(pods)...)
+}
+
+// cappedFindings are a finding for each target of which pods get more or less, with how many pods do.
+func cappedFindings(pods []Pod) (out []Finding) {
+	count := map[string]int{}
+	for i := range pods {
+		for _, capped := range pods[i].Capped {
+			said := capped.Short()
+			if count[said]++; count[said] == 1 {
+				out = append(out, finding("target-capped", "", "change what bounds it, if pods are to get the target", "%s", said))
+			}
+		}
+	}
+	for i := range out {
+		out[i].About = simulate.Counted(count[out[i].Text], "pod")
+	}
+	return out
 }
 
 // podFindings are a finding for each rule that keeps pods from what is recommended, and for each other
@@ -250,12 +267,12 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 		}
 	}
 	if len(r.Pods) == 0 {
-		return Verdict{Token: "no-pods", Text: "there are no pods to change"}
+		return Verdict{Token: "no-pods", Text: "no pods to change"}
 	}
 	if first := &r.Pods[0]; first.Action == facts.DoSkip && first.Reason != "" {
 		return Verdict{Token: "unknown", Action: action, Text: "nothing to do: " + lower(first.Reason)}
 	}
-	return Verdict{Token: "unknown", Action: action, Text: "what the updater would do is not known: see what could not be read"}
+	return Verdict{Token: "unknown", Action: action, Text: "what the updater would do is not known; see the section Not known"}
 }
 
 // scaledToo is the token of a fault that keeps nothing from happening.

@@ -54,7 +54,7 @@ func TestTheVerdictIsWhatTheUpdaterDoesNext(t *testing.T) {
 		"a fault":         {[]answers.RunningPod{fine, waits, broken}, Verdict{"eligibility/too-few-replicas", "Skip", "blocked: because of eligibility/too-few-replicas"}},
 		"a wait":          {[]answers.RunningPod{waits, fine}, Verdict{"update/budget-spent", "Wait", "waiting: because of update/budget-spent"}},
 		"nothing":         {[]answers.RunningPod{fine}, Verdict{"eligibility/nothing-to-change", "Skip", "nothing to do: because of eligibility/nothing-to-change"}},
-		"without any pod": {nil, Verdict{Token: "no-pods", Text: "there are no pods to change"}},
+		"without any pod": {nil, Verdict{Token: "no-pods", Text: "no pods to change"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tt.want, composed(v, &ask.Result{Updater: &answers.Updater{Pods: tt.pods, NextCycle: &soon}}).Verdict)

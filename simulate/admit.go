@@ -38,6 +38,7 @@ type Admission struct {
 	Message  string            `json:"message,omitempty"` // why it is refused
 	Warnings []string          `json:"warnings,omitempty"`
 	Changes  []AdmissionChange `json:"changes,omitempty"`
+	Capped   []answers.Capped  `json:"capped,omitempty"` // targets of which it gets more or less
 	Patch    []patch.Operation `json:"patch,omitempty"`  // for the pod as written
 	Object   map[string]any    `json:"object,omitempty"` // the patched pod; nil if refused
 
@@ -118,6 +119,12 @@ func (a *admission) review(p *manifests.NewPod, by changedBy) Admission {
 		a.change(p, &item, answer.Patch)
 		for _, change := range facts.Alterations(pod, answer.Change) {
 			item.Changes = append(item.Changes, AdmissionChange{Change: answers.Change(change), Rule: lastRule(item.Steps, change.Container, change.Field)})
+		}
+		for _, capped := range facts.CappedTargets(req.VPA, answer.Change) {
+			item.Capped = append(item.Capped, answers.Capped(capped))
+		}
+		if v != nil && v.Object.Status.Recommendation != nil && len(item.Changes) == 0 {
+			item.Why += ", and no amount changes"
 		}
 	} else {
 		var causes []string

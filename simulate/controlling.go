@@ -20,9 +20,9 @@ type changedBy struct {
 func (w *world) controlling(pod *corev1.Pod) changedBy {
 	v := w.match(w.asks.Purpose, pod)
 	if v == nil {
-		return changedBy{why: "no VerticalPodAutoscaler " + w.asks.verb + " it: " + w.whyNone(pod)}
+		return changedBy{why: "no VerticalPodAutoscaler controls it: " + w.whyNone(pod)}
 	}
-	why := v.String() + " " + w.asks.verb + " it"
+	why := v.String() + " controls it"
 	if r := v.Object.Status.Recommendation; r == nil || len(r.ContainerRecommendations) == 0 && r.PodRecommendation == nil {
 		why += ", but has no recommendation"
 	}

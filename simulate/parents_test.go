@@ -89,7 +89,7 @@ func TestACustomOwnerOfATargetIsAParentIfItIsScalable(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, admissions.Items, 3, "two pods, and one of the template")
 			for _, item := range admissions.Items {
-				require.Equal(t, tt.refused, item.Why == "no VerticalPodAutoscaler changes it: "+parent, item.Why)
+				require.Equal(t, tt.refused, item.Why == "no VerticalPodAutoscaler controls it: "+parent, item.Why)
 			}
 			require.Empty(t, admitted.Notes())
 

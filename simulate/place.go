@@ -90,7 +90,7 @@ func (w *world) place(usage []Seen, past time.Time) (*placement, error) {
 	}
 	for _, of := range usage {
 		if pod := inManifests[of.Pod]; pod != nil && !hasContainer(&pod.Spec, of.Container) {
-			w.note("pod %s/%s has no container %s in its manifest: its usage is left out", of.Pod.Namespace, of.Pod.Name, of.Container)
+			w.note("pod %s/%s has no container %s in its manifest: ignored its usage", of.Pod.Namespace, of.Pod.Name, of.Container)
 		}
 	}
 	left := p.takeUsage(seenPods(usage, inManifests))

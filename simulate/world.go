@@ -39,13 +39,12 @@ type world struct {
 type question struct {
 	matcher.Purpose
 	pods string // for messages: which pods it is about
-	verb string // for messages: what a VPA does with its pods
 }
 
 // The questions of the admission controller and of the updater.
 var (
-	admissions = question{Purpose: matcher.Admission, pods: "new pods", verb: "changes"}
-	updates    = question{Purpose: matcher.Update, pods: "running pods", verb: "controls"}
+	admissions = question{Purpose: matcher.Admission, pods: "new pods"}
+	updates    = question{Purpose: matcher.Update, pods: "running pods"}
 )
 
 func keyOf(w *manifests.Workload) target.Key {

@@ -40,11 +40,11 @@ var (
 	}, []string{"rule"})
 	shedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_admission_shed_total",
-		Help: "Reviews answered without asking the rules, by reason: overload (too many at once), memory (--max-review-memory was used up), deadline (the review took too long), malformed (the request could not be parsed) or panic (a bug in celvpa). The object is admitted unchanged; a request that was too large or found no memory gets an HTTP error instead, so the failurePolicy decides.",
+		Help: "Reviews answered without asking the rules, by reason: overload, memory, deadline, malformed or panic. The object is admitted unchanged.",
 	}, []string{"reason"})
 	withheldTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_admission_withheld_total",
-		Help: "New pods of which a resource stays as it is because API servers would refuse the pod otherwise, by RuleOverlay with rules for pods; empty where none has.",
+		Help: "New pods of which a resource stays as it is because API servers would refuse the pod otherwise, by the RuleOverlay that may be the cause.",
 	}, []string{"overlay"})
 	inFlight = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "celvpa_admission_in_flight",

@@ -57,7 +57,7 @@ const (
 
 var reachable = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "celvpa_webhook_reachable",
-	Help: "1 if the API server reached the webhook at the last probe (--webhook-probe-interval), 0 if it did not twice in a row. The series is missing while that is not known.",
+	Help: "1 if the API server reached the webhook at the last probe, 0 if it did not twice in a row. Missing while that is not known.",
 }, nil)
 
 func init() { metrics.Registry.MustRegister(reachable) }

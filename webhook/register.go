@@ -195,7 +195,7 @@ func (r *Registrar) leave(ctx context.Context) {
 		return r.Client.Patch(ctx, config, ownEntry(before))
 	})
 	if err != nil {
-		r.Log.Error(err, "cannot remove this process's CA from the registration; it stays until it expires", "config", ConfigName)
+		r.Log.Error(err, "cannot remove this process's CA from the registration; it stays there until it expires", "config", ConfigName)
 	}
 }
 

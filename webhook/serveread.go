@@ -67,7 +67,7 @@ func decode(body []byte) (admission.Request, error) {
 	err := json.Unmarshal(body, &in, quantity.Lenient)
 	out, fault := in.request(body)
 	if err != nil {
-		return out, fmt.Errorf("the request is no AdmissionReview: %w", err)
+		return out, fmt.Errorf("the request is not an AdmissionReview: %w", err)
 	}
 	return out, fault
 }

@@ -25,9 +25,9 @@ import (
 // TestReviewsThatMakeNoSenseAreAllowedAndLogged: UPSTREAM.md §4.1 and Appendix B 5.
 func TestReviewsThatMakeNoSenseAreAllowedAndLogged(t *testing.T) {
 	for name, tt := range map[string]struct{ body, uid, reason string }{
-		"nothing at all":                  {``, "", "no AdmissionReview: jsontext: unexpected EOF"},
-		"half a review":                   {podReview[:90], "u1", "no AdmissionReview: jsontext: unexpected EOF"},
-		"no JSON":                         {`uid: 1`, "", "no AdmissionReview: jsontext: invalid character"},
+		"nothing at all":                  {``, "", "not an AdmissionReview: jsontext: unexpected EOF"},
+		"half a review":                   {podReview[:90], "u1", "not an AdmissionReview: jsontext: unexpected EOF"},
+		"no JSON":                         {`uid: 1`, "", "not an AdmissionReview: jsontext: invalid character"},
 		"a list":                          {`[]`, "", "unmarshal JSON array into Go"},
 		"null":                            {`null`, "", `is a \"\" of \"\"`},
 		"an empty object":                 {`{}`, "", `is a \"\" of \"\"`},
@@ -39,7 +39,7 @@ func TestReviewsThatMakeNoSenseAreAllowedAndLogged(t *testing.T) {
 		"a request that is a text":        {reviewHead + `"create"}`, "", "unmarshal JSON string"},
 		"another version":                 {strings.Replace(podReview, "k8s.io/v1", "k8s.io/v1beta1", 1), "u1", `is a \"AdmissionReview\" of \"admission.k8s.io/v1beta1\"`},
 		"another kind":                    {strings.Replace(podReview, `"AdmissionReview"`, `"Pod"`, 1), "u1", `is a \"Pod\"`},
-		"more than one":                   {podReview + podReview, "u1", "no AdmissionReview: jsontext: invalid character"},
+		"more than one":                   {podReview + podReview, "u1", "not an AdmissionReview: jsontext: invalid character"},
 		"nested deeper than anybody goes": {reviewHead + strings.Repeat(`{"name":`, 20000) + strings.Repeat("}", 20001), "", "exceeded max depth"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,6 +125,9 @@ func printAdmissions(p *page, r *simulate.Admissions, wide bool) {
 		} else if wide || len(item.Changes) == 0 {
 			tell(item, ": "+item.Why)
 		}
+		for _, capped := range item.Capped {
+			tell(item, ": "+capped.Short())
+		}
 		for _, warning := range item.Warnings {
 			tell(item, ": "+warning)
 		}

@@ -30,8 +30,8 @@ func admittedFrom(t *testing.T, text string) (simulate.Admissions, string, error
 func TestWhichVPAChangesAPod(t *testing.T) {
 	const alone = "---\n{apiVersion: v1, kind: Pod, metadata: {name: alone, namespace: web, labels: {app: shop}}, spec: {containers: [{name: app}]}}\n"
 	off := strings.Replace(recommends("Deployment", "shop"), "spec: {", "spec: {updatePolicy: {updateMode: 'Off'}, ", 1)
-	const mine = ": VerticalPodAutoscaler web/shop changes it"
-	const none = ": no VerticalPodAutoscaler changes it: "
+	const mine = ": VerticalPodAutoscaler web/shop controls it"
+	const none = ": no VerticalPodAutoscaler controls it: "
 	for name, tt := range map[string]struct{ text, why, note string }{
 		"a Deployment's":                      {text: recommends("Deployment", "shop") + deploymentOf("shop", "app"), why: "pod web/shop- of Deployment web/shop" + mine},
 		"a CronJob's":                         {text: recommends("CronJob", "shop") + "---\n{apiVersion: batch/v1, kind: CronJob, metadata: {name: shop, namespace: web}, spec: {jobTemplate: {spec: {template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: app}]}}}}}}", why: "pod web/shop- of CronJob web/shop" + mine},
@@ -241,4 +241,34 @@ func FuzzAdmit(f *testing.F) {
 		require.Equal(t, fmt.Sprint(err), fmt.Sprint(errAgain))
 		require.NotContains(t, stderr, "please report this")
 	})
+}
+
+// TestCappedTargetsAreExplained: a LimitRange keeps pods from the target, which admit, explain and list say.
+func TestCappedTargetsAreExplained(t *testing.T) {
+	const file = "testdata/capped.yaml"
+	const cpu = "container app gets cpu 100m, and not the target of 400m: cpu capped to fit Max in container LimitRange"
+	const memory = "container app gets memory 256Mi, and not the target of 700Mi: memory capped to fit Max in container LimitRange"
+	unwrapped := func(args ...string) string {
+		out, _, _ := run("", append(args, "-f", file)...)
+		return strings.Join(strings.Fields(out), " ")
+	}
+
+	table := unwrapped("admit", "-o", "table")
+	require.Contains(t, table, "shop/web-: "+cpu)
+	require.Contains(t, table, "shop/web-: "+memory)
+	require.Contains(t, table, "shop/web-5d8f-abcde: VerticalPodAutoscaler shop/web controls it, and no amount changes")
+
+	explained := unwrapped("explain", "web", "-n", "shop")
+	require.Contains(t, explained, "Settled: target-capped, 1 pod "+cpu)
+	require.Contains(t, explained, "Settled: target-capped, 1 pod "+memory)
+	require.Contains(t, explained, "nothing to do: its requests are within the recommended range")
+
+	require.Contains(t, unwrapped("list"), "all pods together would request as much CPU and as much memory")
+
+	raised, err := os.ReadFile(file)
+	require.NoError(t, err)
+	free := strings.Replace(string(raised), "max: {memory: 512Mi, cpu: 200m}", "max: {memory: 4Gi, cpu: 8}", 1)
+	out, _, _ := run(free, "admit", "-f", "-", "-o", "json")
+	require.NotContains(t, out, "memory capped")
+	require.Contains(t, out, "cpu capped", "the limit that a LimitRange fills in keeps its ratio to the request")
 }

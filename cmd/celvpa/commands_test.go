@@ -130,14 +130,14 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left
 
 // TestAnAnswerThatCannotBeWrittenIsAnError: regression, some commands ended with 0 and a file cut short.
 func TestAnAnswerThatCannotBeWrittenIsAnError(t *testing.T) {
-	for _, args := range []string{"rules list", "rules show default", "rules show container-caps/policy", "rules points", "rules checks", "reference flags", "reference metrics", "crd", "version"} {
+	for _, args := range []string{"rules list", "rules show default", "rules show container-caps/policy", "rules points", "rules checks", "reference api", "reference flags", "reference metrics", "crd", "version"} {
 		require.ErrorContains(t, runTo(fullDisk{}, io.Discard, "", strings.Fields(args)...), "no space left on device", args)
 	}
 }
 
 // TestOnlyOfflineCommandsWriteFiles: what runs in a cluster writes none, keys least of all, and can have a read-only root file system.
 func TestOnlyOfflineCommandsWriteFiles(t *testing.T) {
-	offline := []string{"cmd/celvpa/backtestchoose.go", "cmd/celvpa/crd.go"} // each to the place that a flag names
+	offline := []string{"cmd/celvpa/backtestchoose.go", "cmd/celvpa/crd.go", "cmd/celvpa/demo.go"} // each to the place that a flag names
 	writes := regexp.MustCompile(`\b(os|root)\.(Create|CreateTemp|WriteFile|Mkdir|MkdirAll|MkdirTemp|Rename|Link|Symlink|Chmod|CopyFS)\(|\b(os|syscall)\.O_(WRONLY|RDWR|CREATE|CREAT|APPEND)\b`)
 	root := filepath.Join("..", "..")
 	var found []string

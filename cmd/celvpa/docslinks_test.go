@@ -107,7 +107,7 @@ func TestTheDocsNameTestsThatExist(t *testing.T) {
 	}
 }
 
-// TestTheSectionsOfUpstreamThatAreCitedExist looks up what Go, YAML and Markdown cite of UPSTREAM.md: §2.4, Appendix A 3, Appendix B 10.
+// TestTheSectionsOfUpstreamThatAreCitedExist looks up what Go, YAML and Markdown cite of UPSTREAM.md: §2.4, Appendix B 10.
 func TestTheSectionsOfUpstreamThatAreCitedExist(t *testing.T) {
 	const reference = repository + "/docs/design/UPSTREAM.md"
 	text, err := os.ReadFile(reference)

@@ -173,7 +173,7 @@ func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject
 	}
 	book, err := o.book(fill)
 	if err != nil {
-		options.Unknown = []string{fmt.Sprintf("what the rules of this program say: %v", err)}
+		options.Unknown = []string{fmt.Sprintf("the rules of this program: %v", err)}
 		return explain.Explain(ctx, options, subject)
 	}
 	options.Rules, options.Unknown = explain.RulesIn(ctx, c, book)
@@ -197,7 +197,10 @@ func (o *explainOptions) book(flags bool) (*compile.Rulebook, error) {
 func printSummary(p *page, r *explain.Report) {
 	p.wrapped("", r.Verdict.Text+" ("+r.Verdict.Token+")")
 	printSubject(p, r)
-	blocks := slices.DeleteFunc(slices.Clone(r.Findings), func(f explain.Finding) bool { return f.Class != explain.Misconfigured && f.Class != explain.Waiting })
+	blocks := slices.DeleteFunc(slices.Clone(r.Findings), func(f explain.Finding) bool {
+		ofPods := strings.Contains(f.Token, "/") // is said with the pods
+		return f.Class == explain.Info || f.Class == explain.Settled && ofPods
+	})
 	for i := range blocks {
 		if blocks[i].Token == r.Verdict.Token {
 			blocks[i].Text = "" // the verdict has it

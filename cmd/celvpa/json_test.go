@@ -22,7 +22,7 @@ import (
 // sharedShapes are types that several results have, by their name in docs/json.md.
 var sharedShapes = map[string]any{
 	"measures": backtest.Measures{}, "quantiles": backtest.Quantiles{}, "lines": backtest.Lines{}, "from and to": backtest.Change{},
-	"planned pods": answers.PlannedPod{}, "changes": answers.Change{}, "refusals": answers.Refusals{}, "decisions": answers.Decision{},
+	"planned pods": answers.PlannedPod{}, "changes": answers.Change{}, "capped": answers.Capped{}, "refusals": answers.Refusals{}, "decisions": answers.Decision{},
 	"events": explain.Event{}, "rules": answers.Rules{}, "causes": vpareview.Cause{}, "cycle": simulate.Planned{}, "action": simulate.Action{},
 	"amounts": simulate.Delta{},
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,22 +55,27 @@ func printList(p *page, list *explain.List, wide bool) {
 	if len(list.Items) == 0 {
 		return
 	}
-	head := []any{"NAMESPACE", "NAME", "TARGET", "MODE", "PODS", "CPU", "MEMORY", "NEXT", "CLASS", "WHY"}
 	if wide {
-		head = append(head, "REASON")
+		p.row("NAMESPACE", "NAME", "TARGET", "MODE", "PODS", "CPU", "MEMORY", "NEXT", "CLASS", "WHY", "REASON")
+	} else {
+		p.row("NAMESPACE", "NAME", "CPU", "MEMORY", "CLASS", "WHY")
 	}
-	p.row(head...)
 	for _, r := range list.WorstFirst() {
 		namespace, name, _ := strings.Cut(r.VPA, "/")
+		cpu, memory, class := r.CPU.Text(wide), r.Memory.Text(wide), cmp.Or(r.Class, "-")
+		if !wide {
+			why := r.Why()
+			if r.Rule != "" {
+				why = path.Base(r.Rule) // without its rule set
+			}
+			p.row(namespace, name, cpu, memory, class, why)
+			continue
+		}
 		next := "-"
 		if r.Next != "" {
 			next = fmt.Sprintf("%s %d of %d", r.Next, r.Count, r.Pods)
 		}
-		cells := []any{namespace, name, r.Target, r.Mode, r.Pods, r.CPU.Text(wide), r.Memory.Text(wide), next, cmp.Or(r.Class, "-"), r.Why()}
-		if wide {
-			cells = append(cells, cmp.Or(r.Reason, "-"))
-		}
-		p.row(cells...)
+		p.row(namespace, name, r.Target, r.Mode, r.Pods, cpu, memory, next, class, r.Why(), cmp.Or(r.Reason, "-"))
 	}
 	p.printf("\n")
 	p.wrapped("", list.Summary())

@@ -86,7 +86,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		componentCommand("updater", "Bring running pods to their recommendation", updaterPart),
 		componentCommand("admission-controller", "Give new pods their recommendation and refuse invalid VPAs", admissionPart),
 	)
-	add(answerGroup, explainCommand(compile), vpasCommand(compile), historyCommand(compile), recommendCommand(compile), admitCommand(compile), planCommand(compile), backtestCommand(compile), validateCommand(compile))
+	add(answerGroup, demoCommand(compile), explainCommand(compile), vpasCommand(compile), historyCommand(compile), recommendCommand(compile), admitCommand(compile), planCommand(compile), backtestCommand(compile), validateCommand(compile))
 	add(policyGroup, rulesCommand(compile), testCommand(compile), crdCommand(compile))
 	add("", referenceCommand(), versionCommand(compile))
 	addVersionFlag(root)

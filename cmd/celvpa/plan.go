@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/celvpa/celvpa/controllers/answers"
@@ -70,27 +72,53 @@ func printPlan(p *page, r *simulate.Plan, explain, wide bool) {
 	if len(r.Items) == 0 {
 		return
 	}
-	head := []any{"POD", "VPA", "ACTION", "RULE", "PRIORITY", "REASON"}
 	if wide {
-		head = append(head, "CHANGE")
+		p.row("POD", "VPA", "ACTION", "RULE", "PRIORITY", "REASON", "CHANGE")
+	} else {
+		p.row("POD", "ACTION", "RULE")
 	}
-	p.row(head...)
 	for i := range r.Items {
 		item := &r.Items[i]
-		cells := []any{item.Pod, cmp.Or(item.VPA, "-"), item.Action, cmp.Or(item.Rule, "-"), item.Priority.String(), item.Reason}
-		if wide {
-			changes := make([]string, len(item.Change))
-			for j, change := range item.Change {
-				changes[j] = change.String()
-			}
-			cells = append(cells, cmp.Or(strings.Join(changes, "; "), "-"))
+		if !wide {
+			p.row(item.Pod, item.Action, cmp.Or(item.Rule, "-"))
+			continue
 		}
-		p.row(cells...)
+		changes := make([]string, len(item.Change))
+		for j, change := range item.Change {
+			changes[j] = change.String()
+		}
+		p.row(item.Pod, cmp.Or(item.VPA, "-"), item.Action, cmp.Or(item.Rule, "-"), item.Priority.String(), item.Reason, cmp.Or(strings.Join(changes, "; "), "-"))
+	}
+	if !wide {
+		printReasons(p, r.Items)
 	}
 	if explain {
 		for i := range r.Items {
 			explainPlanned(p, &r.Items[i])
 		}
+	}
+}
+
+// printReasons prints what each rule says, or of a pod that no rule decided what is said of it, below the table.
+func printReasons(p *page, items []answers.PlannedPod) {
+	var rules []string
+	reasons := map[string][]string{}
+	for i := range items {
+		by := cmp.Or(items[i].Rule, items[i].Pod)
+		if reasons[by] == nil {
+			rules = append(rules, by)
+		}
+		if reason := items[i].Reason; !slices.Contains(reasons[by], reason) {
+			reasons[by] = append(reasons[by], reason)
+		}
+	}
+	p.printf("\n")
+	for _, by := range rules {
+		text := by + ": " + reasons[by][0]
+		if more := len(reasons[by]) - 1; more > 0 {
+			text += fmt.Sprintf("; -o wide shows %s", simulate.Counted(more, "more reason"))
+		}
+		p.wrapped("", text)
 	}
 }
 

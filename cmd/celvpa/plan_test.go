@@ -38,11 +38,13 @@ func rows(report simulate.Plan) (out []string) {
 const ofShop = ", ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: shop, controller: true}]"
 
 // TestEveryPodOfTheExamplesIsExplainedInOneLine: what the table says is compared with care, in testdata/plan, with the gates off and on.
-// After a change it is what this prints: celvpa plan -f examples/updater -f … --now 2026-01-31T12:00:00Z --feature-gates AllAlpha=true
+// After a change it is what this prints: celvpa plan -o wide -f examples/updater -f … --now 2026-01-31T12:00:00Z --feature-gates AllAlpha=true
 func TestEveryPodOfTheExamplesIsExplainedInOneLine(t *testing.T) {
 	folders, err := filepath.Glob("../../examples/*")
 	require.NoError(t, err)
-	folders = slices.DeleteFunc(folders, func(folder string) bool { return filepath.Base(folder) == "cookbook" }) // its overlays would decide on all pods
+	folders = slices.DeleteFunc(folders, func(folder string) bool { // overlays of the cookbook would decide on all pods, and TestTheDemo has those of the demo
+		return filepath.Base(folder) == "cookbook" || filepath.Base(folder) == "demo"
+	})
 	set, err := manifests.Read(folders, nil)
 	require.NoError(t, err)
 	pods, err := set.Pods()
@@ -50,7 +52,7 @@ func TestEveryPodOfTheExamplesIsExplainedInOneLine(t *testing.T) {
 	require.Greater(t, len(pods), 30)
 	for on, file := range map[bool]string{false: "gates-off.txt", true: "gates-on.txt"} {
 		t.Run(file, func(t *testing.T) {
-			args := []string{"plan", "--now", "2026-01-31T12:00:00Z", fmt.Sprintf("--feature-gates=AllAlpha=%t", on)}
+			args := []string{"plan", "-o", "wide", "--now", "2026-01-31T12:00:00Z", fmt.Sprintf("--feature-gates=AllAlpha=%t", on)}
 			for _, folder := range folders {
 				args = append(args, "-f", folder)
 			}

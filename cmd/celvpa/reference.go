@@ -25,8 +25,12 @@ import (
 
 // referenceCommand prints the pages of docs/ that are made from the program itself.
 func referenceCommand() *cobra.Command {
-	cmd := parentCommand(&cobra.Command{Use: "reference", Short: "Print the reference of flags and metrics"})
+	cmd := parentCommand(&cobra.Command{Use: "reference", Short: "Print the reference of the API, flags and metrics"})
 	cmd.AddCommand(
+		&cobra.Command{Use: "api", Short: "The fields of all objects, in Markdown", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+			out := newPage(cmd.OutOrStdout())
+			return cmp.Or(printAPI(out), out.Flush())
+		}},
 		&cobra.Command{Use: "flags", Short: "The flags of the components, in Markdown", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			out := newPage(cmd.OutOrStdout())
 			return cmp.Or(printFlags(out, cmd.Root()), out.Flush())
@@ -222,6 +226,10 @@ Every component asks container.policy which policy of a VPA applies to a contain
 pod.fit starts from the VPA's status, for target, lower and upper bound. A change that should show in the status belongs to
 container.recommend; a change that depends on the pod belongs to pod.fit.
 
+The points follow by name, and then what they share: [facts](#facts-of-several-points), [records](#records),
+[classes](#classes), [units and axes](#units-and-axes), [feature gates](#feature-gates), [functions](#functions),
+[where overlays insert](#where-overlays-insert), [definitions](#definitions) and [params](#params).
+
 `
 
 func pointsCommand() *cobra.Command {
@@ -280,22 +288,51 @@ func printPoints(out io.Writer) error {
 		return err
 	}
 	printDefinitions(out, library)
-	fmt.Fprint(out, "\n## Params\n\nOverlays set params as `{params: {name: value}}`, and flags set those that have one. A param without the name of a rule set is "+
-		"declared by the pipeline and shared by the rule sets that are listed.\n\n"+
-		"| param | type | default | bounds | flag | read by | |\n|---|---|---|---|---|---|---|\n")
-	for _, p := range library.Params() {
-		value, flag := p.Param.Default.Value, ""
-		if value == "" {
-			value = "unset"
-		}
-		if p.Param.Flag != "" {
-			flag = "`--" + p.Param.Flag + "`"
-		}
-		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %s |\n", p.Key, p.Param.Type.Value, value, bounds(p.Param), flag, readers(p), descriptionOf(p)); err != nil {
-			return err
+	printParams(out, library.Params())
+	return nil
+}
+
+// printParams prints the params that rule sets share, and those of each.
+func printParams(out io.Writer, params []document.ParamRef) {
+	fmt.Fprint(out, "\n## Params\n\nOverlays set params as `{params: {name: value}}`, and flags set those that have one. The pipeline declares those that several "+
+		"rule sets read; the name of any other begins with its rule set.\n")
+	const head = "\n| param | type | default | flag | |\n|---|---|---|---|---|\n"
+	shared := func(p document.ParamRef) bool {
+		return !slices.ContainsFunc(p.RuleSets, func(s *document.RuleSet) bool { return strings.HasPrefix(p.Key, s.Name.Value+".") })
+	}
+	for _, part := range []bool{true, false} {
+		fmt.Fprint(out, head)
+		for i, p := range params {
+			if shared(p) != part || i > 0 && isPair(params[i-1], p) {
+				continue
+			}
+			row := paramCells(p)
+			if i+1 < len(params) && isPair(p, params[i+1]) {
+				for j, cell := range paramCells(params[i+1]) {
+					if cell != row[j] && j < len(row)-1 {
+						row[j] += "<br>" + cell
+					}
+				}
+				row[len(row)-1] = strings.Replace(row[len(row)-1], "CPU", "CPU or memory", 1)
+			}
+			if part {
+				row[len(row)-1] += " (" + readers(p) + ")"
+			}
+			fmt.Fprintf(out, "| %s |\n", strings.Join(row, " | "))
 		}
 	}
-	return nil
+}
+
+// paramCells are a param's name, type with bounds, default, flag and description.
+func paramCells(p document.ParamRef) []string {
+	kind := strings.TrimSuffix(p.Param.Type.Value+", "+bounds(p.Param), ", ")
+	return []string{code(p.Key), kind, cmp.Or(p.Param.Default.Value, "unset"), code(strings.TrimSuffix("--"+p.Param.Flag, "--")), descriptionOf(p)}
+}
+
+// isPair reports whether two params say the same of CPU and of memory.
+func isPair(cpu, memory document.ParamRef) bool {
+	name, ofCPU := strings.CutSuffix(cpu.Key, ".cpu")
+	return ofCPU && memory.Key == name+".memory" && strings.Replace(descriptionOf(cpu), "CPU", "memory", 1) == descriptionOf(memory)
 }
 
 // printInsertions prints where overlays do well to insert at a point; empty = at all.

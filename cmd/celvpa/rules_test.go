@@ -59,8 +59,9 @@ func TestOnePointIsPrintedAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(out, "## pod.unboost\n"), out)
 	require.Contains(t, out, "| `clock` | int (time) |")
-	require.Contains(t, out, "### Resources\n")
-	require.Equal(t, 1, strings.Count(out, "\nTakes "))
+	require.Contains(t, out, "\n| Resources | `cpu` int (cpu): milli-cores<br>`memory` int (memory): bytes |\n")
+	require.Contains(t, out, "\n| `group.live` | int | pods not terminating |\n", "not among facts of other points")
+	require.Equal(t, 1, strings.Count(out, " Takes "))
 	_, err = celvpa(t, "rules", "points", "pod.updat")
 	require.EqualError(t, err, `there is no point "pod.updat"; did you mean pod.update?`)
 	_, err = celvpa(t, "rules", "points", "pod.update", "pod.fit")
@@ -71,10 +72,14 @@ func TestPointsArePrintedFromTheRegistry(t *testing.T) {
 	out, err := celvpa(t, "rules", "points")
 	require.NoError(t, err)
 	require.Contains(t, out, "## pod.update\n")
-	require.Contains(t, out, "| `now` | [Resources](#resources) | its value so far (may be set) |\n")
-	require.Contains(t, out, "### Resources\n\n| field | type | |\n|---|---|---|\n| `cpu` | int (cpu) | milli-cores |\n")
+	require.Contains(t, out, "| `now` | [Resources](#records) | its value so far (may be set) |\n")
+	require.Contains(t, out, "| Resources | `cpu` int (cpu): milli-cores<br>`memory` int (memory): bytes |\n")
 	require.Contains(t, out, "| `Evict` | evict the pod |\n")
-	require.Contains(t, out, "When no row holds, or one fails: `Skip`.")
+	require.Contains(t, out, "| `Skip` | nothing to do; also when no row holds, or one fails ([class](#classes)) |\n")
+	require.Equal(t, 1, strings.Count(out, "| `group.live` | int | pods not terminating |\n"), "facts of several points are described once")
+	require.Contains(t, out, "; has what it has at [pod.fit](#podfit), and: |\n| `template` |", "so are scopes")
+	require.Contains(t, out, "\n| `containerMaxAllowed.cpu`<br>`containerMaxAllowed.memory` | cpu, at least 0<br>memory, at least 0 | unset | `--container-recommendation-max-allowed-cpu`<br>"+
+		"`--container-recommendation-max-allowed-memory` | Maximum CPU or memory recommended for a container whose policy sets no maximum (rule sets vpa-bounds, container-caps, pod-shares, end-startup-boost) |\n")
 }
 
 func TestLintReportsErrorsAndFindings(t *testing.T) {
@@ -147,7 +152,7 @@ func TestDiffSaysInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	out, err := celvpa(t, "rules", "diff", "shipped", dir)
 	require.NoError(t, err)
 	require.Equal(t, "pipeline default@1.0.0: nothing changes\n"+
-		"overlay payments (Audit, for namespaces payments, tier in (gold)) on default@1.0.0 is new:\n"+changes, out)
+		"overlay payments (Audit, for namespaces payments, tier=gold) on default@1.0.0 is new:\n"+changes, out)
 
 	out, err = celvpa(t, "rules", "diff", "shipped", dir, "--vpa", vpa)
 	require.NoError(t, err)
@@ -160,7 +165,7 @@ func TestDiffSaysInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	require.Equal(t, "VerticalPodAutoscaler payments/web:\n"+changes, out)
 	out, err = celvpa(t, "rules", "list", "--rules-dir", dir)
 	require.NoError(t, err)
-	require.Regexp(t, `payments +Enforce +0 +namespaces payments, tier in \(gold\) +\S+payments\.yaml:3:18 +Leave payments more room\.`, out)
+	require.Regexp(t, `payments +Enforce +0 +namespaces payments, tier=gold +\S+payments\.yaml:3:18 +Leave payments more room\.`, out)
 
 	out, err = celvpa(t, "rules", "render", "--rules-dir", dir, "--vpa", vpa)
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The table of UPSTREAM.md §8 and Appendix A 3; params of rules have flags of their own making.
+// Flags of UPSTREAM.md §8 and §5.7; params of rules have flags of their own making.
 func TestTheUpdaterHasUpstreamsFlags(t *testing.T) {
 	cmd := componentCommand("updater", "", updaterPart)
 	for name, want := range map[string]string{

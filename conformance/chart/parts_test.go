@@ -157,11 +157,32 @@ func TestTheRolesOfTheChartAreThoseOfTheDocs(t *testing.T) {
 	for file, page := range map[string]string{
 		"recommender": "recommender", "leader-election": "recommender", "updater": "updater", "updater-lease": "updater",
 		"admission-controller": "admission", "admission-controller-lease": "admission",
-		"admission-controller-probe": "admission", "reviews": "operations", "explain": "operations", "explainer": "operations",
+		"admission-controller-probe": "admission",
 	} {
 		rules := read(t, "deploy", "chart", "celvpa", "files", "rbac", file+".yaml")
 		require.Contains(t, read(t, "docs", page+".md"), "\nrules:\n"+rules, "docs/%s.md and files/rbac/%s.yaml differ", page, file)
 	}
+}
+
+// TestTheValuesForSecureMetrics set the flag of each component, and add what finds the port and what opens it.
+func TestTheValuesForSecureMetrics(t *testing.T) {
+	values := parse(t, read(t, "deploy", "monitoring", "secure-metrics-values.yaml"))
+	objects, err := Objects(render(t, values))
+	require.NoError(t, err)
+	flags, added := 0, []string{}
+	for _, o := range objects {
+		text, err := o.MarshalJSON()
+		require.NoError(t, err)
+		flags += strings.Count(string(text), `"--secure-metrics-address=:8443"`)
+		if o.GetName() == "celvpa-secure-metrics" {
+			added = append(added, o.GetKind())
+		}
+	}
+	require.Equal(t, 3, flags)
+	require.ElementsMatch(t, []string{"Service", "ServiceMonitor", "NetworkPolicy"}, added)
+	values["serviceMonitor"] = map[string]any{"enabled": true}
+	_, err = tryRender(values)
+	require.ErrorContains(t, err, "secure-metrics-address", "beside a monitor of the other port")
 }
 
 // TestEveryCombinationOfSwitchesRendersValidObjects: no field is unknown, no name is used twice, and each pod has what it refers to.

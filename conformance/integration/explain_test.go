@@ -23,7 +23,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,26 +37,20 @@ import (
 	"github.com/celvpa/celvpa/explain/ask"
 )
 
-// rolesOfExplanations are those that docs/operations.md prints, by name.
+// rolesOfExplanations are those of the chart, by name.
 func rolesOfExplanations(t *testing.T) map[string][]rbacv1.PolicyRule {
 	t.Helper()
 	root, err := harness.Root()
 	require.NoError(t, err)
-	page, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
-	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(page), "## Explanations")
-	require.True(t, found)
-	_, rest, _ = strings.Cut(rest, "```yaml\n")
-	text, _, _ := strings.Cut(rest, "```")
-	roles, err := harness.Decode([]byte(text))
-	require.NoError(t, err)
 	out := map[string][]rbacv1.PolicyRule{}
-	for _, role := range roles {
-		typed := &rbacv1.ClusterRole{} // a Role has the same fields
-		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(role.Object, typed))
-		out[role.GetName()] = typed.Rules
+	for _, name := range []string{"reviews", "explain", "explainer"} {
+		text, err := os.ReadFile(filepath.Join(root, "deploy", "chart", "celvpa", "files", "rbac", name+".yaml"))
+		require.NoError(t, err)
+		var rules []rbacv1.PolicyRule
+		require.NoError(t, yaml.UnmarshalStrict(text, &rules))
+		require.NotEmpty(t, rules, name)
+		out["celvpa-"+name] = rules
 	}
-	require.Len(t, out, 3)
 	return out
 }
 
@@ -89,7 +82,7 @@ func tokenFor(t *testing.T, account *corev1.ServiceAccount, audiences ...string)
 }
 
 // TestExplanationsThroughTheAPIServer runs two recommenders, one of which leads, with the permissions that docs/recommender.md
-// and docs/operations.md print. API servers reach them through the address of a pod, and of a Service without pods.
+// and the roles of the chart grant. API servers reach them through the address of a pod, and of a Service without pods.
 func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	addresses := [2]string{}
 	for i := range addresses {

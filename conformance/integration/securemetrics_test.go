@@ -22,7 +22,7 @@ import (
 )
 
 // TestSecureMetricsAreForThoseWhomTheAPIServerAllows runs a recommender with the permissions of
-// docs/recommender.md and docs/operations.md, and reads its metrics like Prometheus.
+// docs/recommender.md and deploy/monitoring/secure-metrics-roles.yaml, and reads its metrics like Prometheus.
 func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	a := accountOfTheDocs(t, "recommender.md", "secure-metrics")
 	ns := namespace(t, "it-secure-metrics")
@@ -35,16 +35,11 @@ func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	bound := func(role string) *rbacv1.ClusterRoleBinding {
 		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: []rbacv1.Subject{bind[role]}}
 	}
-	var page string
-	{
-		root, err := harness.Root()
-		require.NoError(t, err)
-		text, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
-		require.NoError(t, err)
-		_, rest, _ := strings.Cut(string(text), "```yaml\n")
-		page, _, _ = strings.Cut(rest, "```")
-	}
-	roles, err := harness.Decode([]byte(page))
+	root, err := harness.Root()
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "monitoring", "secure-metrics-roles.yaml"))
+	require.NoError(t, err)
+	roles, err := harness.Decode(text)
 	require.NoError(t, err)
 	require.Len(t, roles, 2)
 	for _, role := range roles {

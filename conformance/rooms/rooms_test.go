@@ -99,3 +99,19 @@ func TestPackagesImportOnlyThoseAboveThem(t *testing.T) {
 		require.True(t, used[room], "docs/design/core.md names %s, which holds no package", room)
 	}
 }
+
+// TestThePictureNamesEachTopLevelPackage, and nothing that is no package.
+func TestThePictureNamesEachTopLevelPackage(t *testing.T) {
+	picture, err := os.ReadFile(filepath.Join(root, "docs", "pictures", "architecture.svg"))
+	require.NoError(t, err)
+	shown := map[string]bool{}
+	for _, name := range regexp.MustCompile(`class="code[^"]*"[^>]*>([^<]+)<`).FindAllStringSubmatch(string(picture), -1) {
+		require.DirExists(t, filepath.Join(root, name[1]))
+		top, _, _ := strings.Cut(name[1], "/")
+		shown[top] = true
+	}
+	for _, room := range order(t) {
+		top, _, _ := strings.Cut(room, "/")
+		require.True(t, shown[top], "docs/pictures/architecture.svg lacks %s", top)
+	}
+}

@@ -3,6 +3,7 @@ package answers
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -25,6 +26,7 @@ type PlannedPod struct {
 	Until    string        `json:"until,omitempty"`    // what has to happen for another decision; with steps only
 	Priority *Priority     `json:"priority,omitempty"` // nil for pods without a recommendation to compare with
 	Change   []Change      `json:"change,omitempty"`   // what the rules want, whether done now or not
+	Capped   []Capped      `json:"capped,omitempty"`   // where that is not the target
 	Steps    []engine.Step `json:"steps,omitempty"`    // set if explain was requested
 
 	Why string `json:"-"` // which VPA controls it, or why none does
@@ -73,6 +75,20 @@ type Change struct {
 	To        string `json:"to"`                  // Unset where it is removed
 }
 
+// Capped is a target of which a pod gets more or less, because something bounds it, such as a LimitRange.
+type Capped struct {
+	Container string              `json:"container,omitempty"` // empty = the pod as a whole
+	Resource  corev1.ResourceName `json:"resource"`
+	Target    string              `json:"target"` // in the VPA's status
+	Gets      string              `json:"gets"`
+	Why       string              `json:"why"`
+}
+
+// Short says it as people read it.
+func (c Capped) Short() string {
+	return fmt.Sprintf("%s gets %s %s, and not the target of %s: %s", subject(c.Container), c.Resource, quantity.Short(c.Gets), quantity.Short(c.Target), c.Why)
+}
+
 // Unset is what an amount changes to that is removed.
 const Unset = "unset"
 
@@ -112,12 +128,13 @@ func (c Change) FromTo(exact bool) string {
 	return quantity.FromTo(from, c.To)
 }
 
-func (c Change) subject() string {
-	what := "the pod"
-	if c.Container != "" {
-		what = "container " + c.Container
+func (c Change) subject() string { return subject(c.Container) + ": " + c.Field + " " }
+
+func subject(container string) string {
+	if container == "" {
+		return "the pod"
 	}
-	return what + ": " + c.Field + " "
+	return "container " + container
 }
 
 // ParseChange reads what String has written, whatever follows it; ok is false for other texts.

@@ -262,9 +262,7 @@ func (c *ResourceChange) withhold(name corev1.ResourceName, why string) {
 	}
 	other := func(q Quantity) bool { return q.Resource != name }
 	c.Requests, c.Limits = kept(c.Requests, other), kept(c.Limits, other)
-	c.Notes = append(kept(c.Notes, func(note string) bool {
-		return !strings.HasPrefix(note, string(name)+" ") && !strings.HasPrefix(note, string(name)+":")
-	}), string(name)+" is not changed: "+why)
+	c.Notes = append(kept(c.Notes, func(note string) bool { return !isAbout(note, name) }), string(name)+" is not changed: "+why)
 	c.Withheld = strings.TrimPrefix(c.Withheld+"; "+why, "; ")
 	c.Target, c.LowerBound, c.UpperBound = without(c.Target, name), without(c.LowerBound, name), without(c.UpperBound, name)
 }

@@ -25,7 +25,7 @@ import (
 var vpaDefault = &registry.Point{
 	Name: VPADefault, Kind: registry.StagePoint,
 	Doc: "Default values for a VerticalPodAutoscaler; run by the webhook on valid objects. What rules set and unset is changed in the object. " +
-		"Quantities outside of minAllowed and maxAllowed are text, as written.",
+		"Quantities outside of minAllowed and maxAllowed are text, as written. [api.md](api.md) says what the fields mean.",
 }
 
 // defaultSpec and defaultPolicy are the spec and a container policy as seen by vpa.default.
@@ -173,7 +173,7 @@ func (p *parts) object(name string, s *structural.Structural) *part {
 			continue
 		}
 		out.fields = append(out.fields, field{key, one})
-		fields = append(fields, lang.Field{Name: key, Type: one.typ, Doc: strings.Join(strings.Fields(below.Description), " ")})
+		fields = append(fields, lang.Field{Name: key, Type: one.typ})
 		fmt.Fprintf(&shape, "%s %d %s;", key, one.kind, one.typ)
 	}
 	if same := p.of[shape.String()]; same != nil {

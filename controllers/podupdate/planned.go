@@ -22,6 +22,9 @@ func Planned(p *Pod, verdict engine.Verdict, trace *engine.Trace) answers.Planne
 	for _, alteration := range facts.Alterations(pod, ChangeOf(p, verdict)) {
 		out.Change = append(out.Change, answers.Change(alteration))
 	}
+	for _, capped := range facts.CappedTargets(p.VPA, p.Change) {
+		out.Capped = append(out.Capped, answers.Capped(capped))
+	}
 	if trace != nil {
 		out.Steps = trace.Steps()
 	}

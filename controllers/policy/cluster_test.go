@@ -226,7 +226,7 @@ func TestAnObjectMeansWhatTheSameDocumentInAFileMeans(t *testing.T) {
 		require.Len(t, shadows, 1)
 		return shadows[0].Plan.Digest()
 	}
-	require.Equal(t, "namespaces a, x, tier in (gold)", parsed.Match.String(), "keys come out sorted")
+	require.Equal(t, "namespaces a, x, tier=gold", parsed.Match.String(), "keys come out sorted")
 	require.Equal(t, direct.PriorityOf(), parsed.PriorityOf())
 	require.Equal(t, digest(direct), digest(parsed))
 }

@@ -114,7 +114,7 @@ func within[T any](l limits, clk clock.Clock, doing, about string, work func(spe
 			if runtime.GC(); heap() < begin+l.heap { // it was garbage
 				continue
 			}
-			exceeded.error = fmt.Errorf("%s %s takes more than %d MiB of memory, with what this process does beside: it is tried again; make it smaller or simpler if this stays", doing, about, l.heap>>20)
+			exceeded.error = fmt.Errorf("%s %s takes more than %d MiB of memory, with what else this process does: it is tried again; make it smaller or simpler if this persists", doing, about, l.heap>>20)
 		}
 		why.CompareAndSwap(nil, exceeded)
 		select {

@@ -27,7 +27,7 @@ var ruleErrors = metric.Counter("celvpa_rule_errors_total", "Rules that failed a
 
 // slowRules counts runs from which rules were left out. Its labels are bounded by the rules that are loaded.
 var slowRules = metric.Counter("celvpa_slow_rules_total",
-	"Runs for one pod or VPA in which a rule set, or an overlay in it, took too many steps or too much memory, and was left out from there on.", "rule_set", "overlay")
+	"Runs in which a rule set, or an overlay in it, took too many steps or too much memory, and was left out from there on.", "rule_set", "overlay")
 
 // Report logs and counts rules that failed at run time; consequence is what that means for the
 // object at hand.

@@ -57,7 +57,7 @@ func (r *Recommender) loadHistory(ctx context.Context, existing map[model.Worklo
 	}
 	r.Log.Info("checkpoints loaded", "loaded", counts.loaded, "unused", counts.unused, "unreadable", counts.unreadable)
 	if counts.ahead > 0 {
-		r.Log.Info("checkpoints are of the future, or this machine's clock is behind; waiting for a sample that shows which", "checkpoints", counts.ahead)
+		r.Log.Info("checkpoints have times in the future, or this machine's clock is behind; waiting for a sample to find out which", "checkpoints", counts.ahead)
 	}
 	return true
 }
@@ -152,7 +152,7 @@ func (r *Recommender) loadAhead() {
 		loaded++
 		checkpointsTotal.WithLabelValues("loaded").Inc()
 	}
-	r.Log.Info("the clock agrees with that of the metrics source; decided about checkpoints of the future", "checkpoints", len(r.ahead), "loaded", loaded)
+	r.Log.Info("the clock agrees with that of the metrics source; decided whether to use checkpoints with times in the future", "checkpoints", len(r.ahead), "loaded", loaded)
 	r.ahead = nil
 	r.using(func() { r.Continue(r.Clock.Now()) })
 }

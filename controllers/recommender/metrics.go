@@ -30,7 +30,7 @@ var (
 	samplesTotal     = metric.Counter("celvpa_recommender_samples_total", "Usage samples, by resource and result.", "resource", "outcome")
 	oomsTotal        = metric.Counter("celvpa_recommender_oom_samples_total", "Reports of containers that ran out of memory, by result.", "outcome")
 	writesTotal      = metric.Counter("celvpa_recommender_writes_total", "API writes, by object (status or checkpoint) and result: success, error, postponed to the next cycle, or tolerated: left out by --bounds-tolerance.", "object", "result")
-	postponedWrites  = metric.Gauge("celvpa_recommender_postponed_writes", "Statuses and checkpoints that the last cycle left to the next one, by object (status or checkpoint), because of --kube-api-qps, --checkpoints-timeout or the API server. They are at most the VPAs and their containers.", "object")
+	postponedWrites  = metric.Gauge("celvpa_recommender_postponed_writes", "Statuses and checkpoints that the last cycle left to the next one, by object (status or checkpoint).", "object")
 	checkpointsTotal = metric.Counter("celvpa_recommender_checkpoints_loaded_total", "Checkpoints found at the start, by result: loaded, unused (their VPA is not served), or unreadable.", "result")
 	resourcesRead    = metric.Counter("vpa_resources_get_resources_count", "Containers whose resources were read, by source: pod status or spec.", "source")
 

@@ -162,7 +162,7 @@ func (p *past) fault(now time.Time) error {
 	times := []time.Time{p.begun, p.changed}
 	for i, h := range p.hours {
 		if i > 0 && !h.begin.After(p.hours[i-1].begin) {
-			return errors.New("hours are not in their order")
+			return errors.New("hours are out of order")
 		}
 		times = append(times, h.begin)
 	}

@@ -256,7 +256,7 @@ func (s *State) Govern() {
 					return
 				}
 				window, failed := facts.WindowFor(e.plan, container, e.record, nil)
-				s.failed(w, "window of "+container, "its memory is remembered as by default", failed)
+				s.failed(w, "window of "+container, "its memory is aggregated with the default settings", failed)
 				a.Govern(window, e.number)
 			})
 		})

@@ -64,7 +64,7 @@ func TestACheckpointOfTheFutureIsReplacedOnceTheTimeIsKnown(t *testing.T) {
 	c := newCluster(t, append(workload("a", "app"), future)...)
 	c.cycle()
 	require.Equal(t, map[string]int{"a-app": 1000}, c.checkpoints())
-	require.Equal(t, 1, c.count("checkpoints are of the future, or this machine's clock is behind"))
+	require.Equal(t, 1, c.count("checkpoints have times in the future, or this machine's clock is behind"))
 	c.cycle("a app")
 	require.Equal(t, map[string]int{"a-app": 1}, c.checkpoints())
 	require.Equal(t, 1, c.count("checkpoint unusable"))

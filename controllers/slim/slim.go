@@ -57,7 +57,7 @@ func KeepTemplates(kinds map[client.Object]cache.ByObject) {
 // annotationLastApplied is kubectl's copy of the whole object.
 const annotationLastApplied = corev1.LastAppliedConfigAnnotation
 
-// VPA leaves away what tools note about a VerticalPodAutoscaler. Anything else is returned as it
+// VPA drops the annotations of tools from a VerticalPodAutoscaler. Anything else is returned as it
 // is, such as the DeletedFinalStateUnknown of an informer. It implements client-go's TransformFunc.
 func VPA(object any) (any, error) {
 	if v, ok := object.(*vpav1.VerticalPodAutoscaler); ok {
@@ -95,7 +95,7 @@ func shareTargets(r *vpav1.RecommendedPodResources) {
 	}
 }
 
-// VPAWithTarget also leaves away the bounds and the uncapped target of recommendations: half of the
+// VPAWithTarget also drops the bounds and the uncapped target of recommendations: half of the
 // memory that a VerticalPodAutoscaler takes.
 func VPAWithTarget(object any) (any, error) {
 	if v, ok := object.(*vpav1.VerticalPodAutoscaler); ok && v.Status.Recommendation != nil {

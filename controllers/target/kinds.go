@@ -230,7 +230,7 @@ func (r *Resolver) complete(k Key, c *controller) (err error) {
 		return nil
 	}
 	if c.selector, err = r.shared.of(k, c); err != nil {
-		return lasting{fmt.Errorf("the selector of %s/%s: %w", k.Namespace, k.Name, err)}
+		return permanent{fmt.Errorf("the selector of %s/%s: %w", k.Namespace, k.Name, err)}
 	}
 	return nil
 }

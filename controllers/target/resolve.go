@@ -68,7 +68,7 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 		err = s.complete(key, &c)
 	}
 	if err != nil {
-		return nil, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err), Transient: !isLasting(err)}
+		return nil, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err), Transient: !isPermanent(err)}
 	}
 	switch {
 	case found && c.wellKnown && c.matches == nil && key.Kind == "CronJob":

@@ -105,7 +105,7 @@ func TestWhyATargetIsNotSupported(t *testing.T) {
 		{name: "it is of no kind at all", v: aimedAt("", ""), message: "web"},
 		{name: "its name leads elsewhere", v: vpaFor("v", "../../kube-system/deployments/coredns", 0), message: "does not exist"},
 		{name: "owners in a circle", object: deployment("web", owner("apps/v1", "Deployment", "web", ptr.To(true))), v: vpaFor("v", "web", 0),
-			message: "go round in circles", transient: true},
+			message: "form a cycle", transient: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

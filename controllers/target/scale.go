@@ -24,15 +24,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// lasting is a failure that stays until an object changes: a retry does not help.
-type lasting struct{ error }
+// permanent is a failure that stays until an object changes: a retry does not help.
+type permanent struct{ error }
 
 // Unwrap returns the cause.
-func (l lasting) Unwrap() error { return l.error }
+func (p permanent) Unwrap() error { return p.error }
 
-func isLasting(err error) bool {
-	var l lasting
-	return errors.As(err, &l)
+func isPermanent(err error) bool {
+	var p permanent
+	return errors.As(err, &p)
 }
 
 // readScale reads a custom controller through its scale subresource: in the version of the key,
@@ -42,7 +42,7 @@ func isLasting(err error) bool {
 func readScale(ctx context.Context, api client.Client, k Key) (controller, bool, error) {
 	gv, err := schema.ParseGroupVersion(k.APIVersion)
 	if err != nil {
-		return controller{}, false, lasting{fmt.Errorf("apiVersion %q: %w", k.APIVersion, err)}
+		return controller{}, false, permanent{fmt.Errorf("apiVersion %q: %w", k.APIVersion, err)}
 	}
 	if k.Kind == "" || k.Name == "" {
 		return controller{}, false, nil
@@ -56,7 +56,7 @@ func readScale(ctx context.Context, api client.Client, k Key) (controller, bool,
 		return c, found
 	}
 	if gv.Version != "" {
-		if c, found := try(gv.Version); found || isLasting(failed) {
+		if c, found := try(gv.Version); found || isPermanent(failed) {
 			return c, found, failed
 		}
 	}
@@ -95,16 +95,16 @@ func readVersion(ctx context.Context, api client.Client, k Key, group, version s
 	}
 	var scale autoscalingv1.Scale
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &scale); err != nil {
-		return controller{}, false, lasting{err}
+		return controller{}, false, permanent{err}
 	}
 	c := controller{replicas: &scale.Spec.Replicas, owners: scale.OwnerReferences, uid: scale.UID, created: scale.CreationTimestamp.Time}
 	if text := scale.Status.Selector; text != "" {
 		if err := checkSelectorText(len(text)); err != nil {
-			return controller{}, false, lasting{fmt.Errorf("its selector: %w", err)}
+			return controller{}, false, permanent{fmt.Errorf("its selector: %w", err)}
 		}
 		selector, err := labels.Parse(text)
 		if err != nil {
-			return controller{}, false, lasting{fmt.Errorf("its selector is %q: %w", text, err)}
+			return controller{}, false, permanent{fmt.Errorf("its selector is %q: %w", text, err)}
 		}
 		c.selector = render(ofAllRevisions(selector))
 	}

@@ -62,7 +62,7 @@ type Scales struct {
 	mu      sync.Mutex
 	entries map[Key]*scaleEntry
 	outages map[schema.GroupKind]*failure
-	// slow are the kinds with a look-up that has timed out while its attempt goes on. Hasty
+	// slow are the kinds with a look-up that has timed out while its attempt goes on. Timed
 	// look-ups of other objects of the kind do not wait either.
 	slow  map[schema.GroupKind]bool
 	waits chan struct{} // of the look-ups that wait for well-known owners; see awaitKnown
@@ -75,7 +75,7 @@ type Scales struct {
 type scaleEntry struct {
 	scaleAnswer
 	answered, until time.Time // time of the answer, and its expiry; zero without one
-	bare            time.Time // since when the answer has no selector; zero = it has one
+	noSelectorSince time.Time // since when the answer has no selector; zero = it has one
 	missed          time.Time // since when it can be no target; zero = it can
 	attempt         uint64    // number of the attempt that returned it
 	asked           types.UID // of the requested object, if an owner reference named it
@@ -94,7 +94,7 @@ type scaleEntry struct {
 type scaleAnswer struct {
 	controller controller
 	found      bool
-	err        error // a lasting one
+	err        error // a permanent one
 }
 
 // missing reports that it can be no target of a VPA.
@@ -234,7 +234,7 @@ func (s *Scales) ask(k Key, e *scaleEntry) {
 	ctx, cancel := context.WithTimeout(context.Background(), scaleTimeout)
 	defer cancel()
 	answer.controller, answer.found, failed = readScale(ctx, s.client, k)
-	if isLasting(failed) {
+	if isPermanent(failed) {
 		answer.err, failed = failed, nil
 	}
 }
@@ -269,9 +269,9 @@ func (s *Scales) store(k Key, e *scaleEntry, answer scaleAnswer, failed error) {
 	e.attempt = e.number
 	switch {
 	case !answer.found || answer.controller.selector != nil:
-		e.bare = time.Time{}
-	case e.bare.IsZero():
-		e.bare = now
+		e.noSelectorSince = time.Time{}
+	case e.noSelectorSince.IsZero():
+		e.noSelectorSince = now
 	}
 }
 

@@ -252,7 +252,7 @@ func TestAllVersionsAreTriedUntilOneAnswers(t *testing.T) {
 		answer           func(string) any
 		want             string
 		asked            []string
-		lasting          bool
+		permanent        bool
 	}{
 		{name: "the version that is named answers", apiVersion: "example.com/v1", served: []string{"v2", "v1"}, answer: always("app=a"), want: "app=a", asked: []string{"v1 t"}},
 		{name: "the version that is named is not served", apiVersion: "example.com/v0", served: []string{"v2", "v1"}, answer: only("v2", "app=a"), want: "app=a", asked: []string{"v0 t", "v2 t"}},
@@ -269,8 +269,8 @@ func TestAllVersionsAreTriedUntilOneAnswers(t *testing.T) {
 			want: "reading the scale of example.com/v1.Thing/t in namespace ns: Internal error occurred: conversion failed", asked: []string{"v1 t", "v2 t"}},
 		{name: "none has it", apiVersion: "example.com/v1", served: []string{"v1", "v2"}, answer: always(errGone), want: "none", asked: []string{"v1 t", "v2 t"}},
 		{name: "an unknown group", apiVersion: "elsewhere.org/v1", answer: always(errGone), want: "none", asked: []string{"v1 t"}},
-		{name: "an apiVersion that is none", apiVersion: "a/b/c", answer: always(errGone), want: `apiVersion "a/b/c": unexpected GroupVersion string: a/b/c`, lasting: true},
-		{name: "a selector that is none", apiVersion: "example.com/v1", served: []string{"v1"}, answer: always("a=b=c"), asked: []string{"v1 t"}, lasting: true,
+		{name: "an apiVersion that is none", apiVersion: "a/b/c", answer: always(errGone), want: `apiVersion "a/b/c": unexpected GroupVersion string: a/b/c`, permanent: true},
+		{name: "a selector that is none", apiVersion: "example.com/v1", served: []string{"v1"}, answer: always("a=b=c"), asked: []string{"v1 t"}, permanent: true,
 			want: `reading the scale of example.com/v1.Thing/t in namespace ns: its selector is "a=b=c": found '=', expected: ',' or 'end of string'`},
 	}
 	for _, tt := range tests {
@@ -284,7 +284,7 @@ func TestAllVersionsAreTriedUntilOneAnswers(t *testing.T) {
 			}
 			v := vpaFor("v", "t", 0)
 			v.Spec.TargetRef.APIVersion, v.Spec.TargetRef.Kind = k.APIVersion, k.Kind
-			if _, why := (&Resolver{Client: api.Client, Scales: api.scales}).Selector(t.Context(), v); tt.lasting {
+			if _, why := (&Resolver{Client: api.Client, Scales: api.scales}).Selector(t.Context(), v); tt.permanent {
 				require.False(t, why.Transient, "no grace for what does not end by itself")
 			}
 		})

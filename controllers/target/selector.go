@@ -85,7 +85,7 @@ type sharedSelector struct {
 	selector labels.Selector
 }
 
-// of is the selector of a well-known controller. Faults are lasting.
+// of is the selector of a well-known controller. Faults are permanent.
 func (s *sharedSelectors) of(k Key, c *controller) (labels.Selector, error) {
 	if c.matches == nil || len(c.matches.MatchExpressions) == 0 && len(c.matches.MatchLabels) <= fewLabels {
 		return asSelector(c.matches)

@@ -23,10 +23,10 @@ const Patience = time.Second
 // search is one walk along owner references. With the Resolver only, it waits for API servers.
 type search struct {
 	*Resolver
-	hasty bool                   // use answers that are in memory, or arrive before end
-	end   time.Time              // deadline of a hasty search
+	timed bool                   // use answers that are in memory, or arrive before end
+	end   time.Time              // deadline of a timed search
 	asks  func(chain []Key) bool // see Top; nil = always
-	chain []Key                  // the owners so far; of a hasty search, or one that records them
+	chain []Key                  // the owners so far; of a timed search, or one that records them
 	// records: Owners asks for the chain.
 	records bool
 
@@ -77,7 +77,7 @@ type Top struct {
 // from the pod upwards, that one last. If it returns false, there is no top: many pods have owners,
 // such as workflows, that no VPA targets. nil = always true.
 func (r *Resolver) Top(ctx context.Context, pod *corev1.Pod, asks func(chain []Key) bool) (*Top, error) {
-	s := &search{Resolver: r, hasty: true, asks: asks}
+	s := &search{Resolver: r, timed: true, asks: asks}
 	if r.Scales != nil {
 		s.end = r.Scales.clock.Now().Add(Patience)
 	}
@@ -117,7 +117,7 @@ func (t *Top) Selects(ctx context.Context, v *vpav1.VerticalPodAutoscaler, pod *
 		return selects, nil
 	}
 	var uid types.UID
-	if of.groupKind() == t.groupKind() { // the object of the owner reference, perhaps in another version
+	if of.groupKind() == t.groupKind() { // the object of the owner reference, possibly in another version
 		uid = t.controller.uid
 	}
 	selector, why := t.search.selector(ctx, v, uid)
@@ -168,7 +168,7 @@ func (s *search) above(ctx context.Context, top Key, c controller) (Key, control
 		}
 		top, c = at, above
 	}
-	return Key{}, controller{}, fmt.Errorf("the owners of %s go round in circles", start)
+	return Key{}, controller{}, fmt.Errorf("the owner references of %s form a cycle", start)
 }
 
 // get reads a controller; found is false when it does not exist or is neither well known nor
@@ -177,11 +177,11 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 	if !q.possible(k) {
 		return controller{}, false, nil
 	}
-	if (s.hasty || s.records) && q.as == asOwner {
+	if (s.timed || s.records) && q.as == asOwner {
 		s.chain = append(s.chain, k)
 	}
 	if _, ok := wellKnown[k.Kind]; ok {
-		if c, found, err = s.readKnown(ctx, k); found || err != nil || !s.hasty || !k.builtIn() || q.uid == "" || s.Scales == nil {
+		if c, found, err = s.readKnown(ctx, k); found || err != nil || !s.timed || !k.builtIn() || q.uid == "" || s.Scales == nil {
 			return c, found, err
 		}
 		err = s.Scales.awaitKnown(ctx, s.end, func() (bool, error) {
@@ -197,9 +197,9 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 	switch {
 	case s.offline:
 		return s.known(k, q)
-	case !s.hasty && s.Scales != nil:
+	case !s.timed && s.Scales != nil:
 		return s.Scales.get(ctx, k, q)
-	case !s.hasty:
+	case !s.timed:
 		return readScale(ctx, s.Client, k)
 	}
 	if s.Scales != nil {

@@ -52,7 +52,7 @@ func TestTheTopmostControllerOfAPod(t *testing.T) {
 			controlledBy("apps/v1", "ReplicaSet", "web-1"), controlledBy("batch/v1", "Job", "nightly-1"), owner("v1", "Node", "n", nil)},
 			objects: []client.Object{replicaSet("web-1", "web"), deployment("web"), job, cronJob}, top: "batch/v1.CronJob/nightly"},
 		{name: "a ReplicaSet that is gone is an error", owners: ofReplicaSet, err: "finding the topmost controller of pod ns/p: ReplicaSet ns/web-1 does not exist"},
-		{name: "owners in a circle are an error", owners: ofReplicaSet, err: "go round in circles",
+		{name: "owners in a circle are an error", owners: ofReplicaSet, err: "form a cycle",
 			objects: []client.Object{replicaSet("web-1", "web"), deployment("web", controlledBy("apps/v1", "Deployment", "web"))}},
 		{name: "a scale that cannot be read is an error", owners: []metav1.OwnerReference{controlledBy("example.com/v1", "Thing", "t")}, err: "conversion failed",
 			scale: func(string) error { return errBroken }},

@@ -21,7 +21,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// When a pod is processed again (UPSTREAM.md Appendix A 3).
+// When a pod is processed again (UPSTREAM.md §5.7).
 const (
 	firstBackOff   = 100 * time.Millisecond
 	longestBackOff = 1000 * time.Second

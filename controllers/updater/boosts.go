@@ -23,7 +23,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Boosts ends the startup boosts of pods (UPSTREAM.md §5.7, Appendix A 3) beside the cycles of an Updater, with which it shares what
+// Boosts ends the startup boosts of pods (UPSTREAM.md §5.7) beside the cycles of an Updater, with which it shares what
 // is remembered, and so the budgets of groups. The rules say when a boost is over. It implements the manager's Runnable.
 type Boosts struct {
 	*Updater

@@ -37,7 +37,7 @@ const (
 	postponedByDeadline = "deadline"
 )
 
-// Names and labels are upstream's (UPSTREAM.md §6, Appendix A 4); names that begin with celvpa are
+// Names and labels are upstream's (UPSTREAM.md §6); names that begin with celvpa are
 // our own.
 var (
 	latency = cycle.NewLatency("vpa_updater")
@@ -58,7 +58,7 @@ var (
 	invalidStatus  = metric.Counter("vpa_updater_admission_controller_status_invalid_total", "Cycles with evictions paused, by reason: the status lease of the admission controller could not be read (error) or has expired (invalid).", "reason")
 
 	decidedPods   = metric.NewTable("celvpa_updater_pods", "Pods in the last cycle, by decision and the rule that made it.", "action", "rule")
-	blockedPods   = metric.NewTable("celvpa_blocked_pods", "Pods that the last cycle left as they are although they may need an update, by reason, waiting (time or the cluster resolves it) or misconfigured (somebody has to change something), and by rule.", "reason", "rule")
+	blockedPods   = metric.NewTable("celvpa_blocked_pods", "Pods that may need an update and were left as they are in the last cycle, by reason (waiting or misconfigured) and rule.", "reason", "rule")
 	postponedPods = metric.NewTable("celvpa_updater_postponed_pods", "Pods whose eviction or resize the last cycle left to the next one, by reason: first-cycles (--first-cycle-evictions), rate-limit (--eviction-rate-limit) or deadline.", "reason")
 	unreachedVPAs = metric.New.NewGauge(prometheus.GaugeOpts{Name: "celvpa_updater_unreached_vpas", Help: "VPAs that the last cycle did not finish because of its deadline or a rate limit. The next cycle starts with them."})
 	panics        = metric.New.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_panics_total", Help: "VPAs whose pods were skipped because of a panic, a bug in celvpa."})

@@ -194,7 +194,7 @@ func (r *run) noteTurns(work []*workload) {
 		}
 	}
 	if left > 0 {
-		r.Log.Info("cycle interrupted by its deadline or a rate limit; the next cycle starts with the VPAs that got nothing", "left", left, "gotNothing", len(r.waited))
+		r.Log.Info("cycle interrupted by its deadline or a rate limit; the next cycle starts with the VPAs that this one did not reach", "left", left, "gotNothing", len(r.waited))
 	}
 }
 

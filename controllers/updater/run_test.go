@@ -97,7 +97,7 @@ func TestNextCycleResumesAtTheDeadline(t *testing.T) {
 		}
 	}
 	require.Equal(t, names, reached, "each once, in turn")
-	require.Contains(t, strings.Join(w.logs, "\n"), "the next cycle starts with the VPAs that got nothing")
+	require.Contains(t, strings.Join(w.logs, "\n"), "the next cycle starts with the VPAs that this one did not reach")
 }
 
 func TestExhaustedRateLimitEndsTheCycleForItsKind(t *testing.T) {

@@ -52,7 +52,7 @@ func decimal(v ref.Val) (d *inf.Dec, ok bool) {
 }
 
 func notQuantity(v ref.Val) ref.Val {
-	return types.NewErr("%v is not a quantity that can be reckoned with", v.Value())
+	return types.NewErr("%v is not a valid quantity", v.Value())
 }
 
 func times(a, b ref.Val) ref.Val {

@@ -29,7 +29,7 @@ type RecommendedPodResources struct {
 	// ContainerRecommendations, one a container, sorted by name.
 	// +optional
 	ContainerRecommendations []RecommendedContainerResources `json:"containerRecommendations,omitempty"`
-	// PodRecommendation is for pods with pod-level resources only (AEP-7571).
+	// PodRecommendation is for pods with pod-level resources only (AEP-7571, gate PodLevelResources).
 	// +optional
 	PodRecommendation *RecommendedResources `json:"podRecommendation,omitempty"`
 }
@@ -82,14 +82,20 @@ const (
 
 // VerticalPodAutoscalerCondition is one observation about a VerticalPodAutoscaler.
 type VerticalPodAutoscalerCondition struct {
-	Type   VerticalPodAutoscalerConditionType `json:"type"`
-	Status corev1.ConditionStatus             `json:"status"`
+	// Type is RecommendationProvided, LowConfidence, NoPodsMatched, ConfigUnsupported, RulesApplied or UpdatesHaveNoEffect.
+	Type VerticalPodAutoscalerConditionType `json:"type"`
+	// Status is True, False or Unknown.
+	Status corev1.ConditionStatus `json:"status"`
+	// LastTransitionTime is when the status changed last.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
+	// Reason is the cause in one word.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// Message is the cause for people.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// ObservedGeneration is the metadata.generation that the condition is about.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

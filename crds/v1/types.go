@@ -65,7 +65,7 @@ type VerticalPodAutoscalerSpec struct {
 	// ResourcePolicy bounds the recommendations.
 	// +optional
 	ResourcePolicy *PodResourcePolicy `json:"resourcePolicy,omitempty"`
-	// Recommenders names the recommender that serves this object; at most one. Empty means the default one.
+	// Recommenders names the recommender that serves this object; at most one. Without it the one named default counts.
 	// +optional
 	Recommenders []*VerticalPodAutoscalerRecommenderSelector `json:"recommenders,omitempty"`
 	// StartupBoost raises CPU while a pod starts (gate CPUStartupBoost). A container policy's own boost wins.
@@ -102,7 +102,9 @@ const (
 
 // PodUpdatePolicy says when and how pods are changed.
 type PodUpdatePolicy struct {
-	// UpdateMode is Off, Initial, Recreate, InPlaceOrRecreate, InPlace or the deprecated Auto.
+	// UpdateMode is Off (only recommend), Initial (set new pods), Recreate (also evict running ones), InPlaceOrRecreate
+	// (resize running pods, evict those that cannot be resized), InPlace (resize, never evict; AEP-8818, gate InPlace) or
+	// Auto, a deprecated name of Recreate.
 	// +optional
 	UpdateMode *UpdateMode `json:"updateMode,omitempty"`
 	// MinReplicas is how many live pods a workload must have before one is disrupted; greater than 0.
@@ -113,7 +115,8 @@ type PodUpdatePolicy struct {
 	// +optional
 	EvictionRequirements []*EvictionRequirement `json:"evictionRequirements,omitempty"`
 	// EvictAfterOOMSeconds: a container that runs out of memory within this many seconds of its start makes its
-	// pod eligible for an update at once; at least 1 (AEP-8026, gate PerVPAConfig).
+	// pod eligible for an update at once; at least 1 (AEP-8026, gate PerVPAConfig). Without it the updater's
+	// --evict-after-oom-threshold counts.
 	// +optional
 	EvictAfterOOMSeconds *int32 `json:"evictAfterOOMSeconds,omitempty"`
 }
@@ -213,31 +216,36 @@ type ContainerResourcePolicy struct {
 	// ControlledValues is RequestsAndLimits (the default) or RequestsOnly.
 	// +optional
 	ControlledValues *ContainerControlledValues `json:"controlledValues,omitempty"`
-	// OOMBumpUpRatio multiplies a container's memory after an OOM kill; at least 1 (AEP-8026).
+	// OOMBumpUpRatio multiplies a container's memory after an OOM kill; at least 1 (AEP-8026, gate PerVPAConfig). Without it
+	// the recommender's --oom-bump-up-ratio counts.
 	// +optional
 	OOMBumpUpRatio *resource.Quantity `json:"oomBumpUpRatio,omitempty"`
-	// OOMMinBumpUp is the minimum memory, in bytes, added after an OOM kill; at least 0 (AEP-8026).
+	// OOMMinBumpUp is the minimum memory, in bytes, added after an OOM kill; at least 0 (AEP-8026, gate PerVPAConfig). Without
+	// it the recommender's --oom-min-bump-up-bytes counts.
 	// +optional
 	OOMMinBumpUp *resource.Quantity `json:"oomMinBumpUp,omitempty"`
-	// MemoryAggregationIntervalSeconds is the length of a window, which contributes its memory peak; at least 1 (AEP-8026).
+	// MemoryAggregationIntervalSeconds is the length of a window, which contributes its memory peak; at least 1 (AEP-8026,
+	// gate PerVPAConfig). Without it the recommender's --memory-aggregation-interval counts.
 	// +optional
 	MemoryAggregationIntervalSeconds *int32 `json:"memoryAggregationIntervalSeconds,omitempty"`
-	// MemoryAggregationInterval is the same as a duration such as 12h, the spelling of AEP-8026.
+	// MemoryAggregationInterval is memoryAggregationIntervalSeconds as a duration such as 12h (AEP-8026, gate PerVPAConfig).
 	// +optional
 	MemoryAggregationInterval *metav1.Duration `json:"memoryAggregationInterval,omitempty"`
-	// MemoryAggregationIntervalCount is how many windows are remembered; at least 1 (AEP-8026).
+	// MemoryAggregationIntervalCount is how many windows are remembered; at least 1 (AEP-8026, gate PerVPAConfig). Without it
+	// the recommender's --memory-aggregation-interval-count counts.
 	// +optional
 	MemoryAggregationIntervalCount *int64 `json:"memoryAggregationIntervalCount,omitempty"`
 	// StartupBoost raises this container's CPU while it starts (gate CPUStartupBoost).
 	// +optional
 	StartupBoost *StartupBoost `json:"startupBoost,omitempty"`
-	// RequestToLimitRatio sets limits from requests instead of the pod's own proportion (AEP-8515).
+	// RequestToLimitRatio sets limits from requests instead of the pod's own proportion (AEP-8515, gate RequestToLimitRatio).
 	// +optional
 	RequestToLimitRatio *RequestToLimitRatio `json:"requestToLimitRatio,omitempty"`
-	// RequestToLimitRatioAEP is requestToLimitRatio in the spelling of AEP-8515. The webhook renames it.
+	// RequestToLimitRatioAEP is requestToLimitRatio as its proposal spells it (AEP-8515, gate RequestToLimitRatio). The webhook
+	// renames it.
 	// +optional
 	RequestToLimitRatioAEP *RequestToLimitRatio `json:"RequestToLimitRatio,omitempty"`
-	// MemoryPerCPU is the memory, in bytes, that goes with one core; greater than 0 (AEP-8459).
+	// MemoryPerCPU is the memory, in bytes, that goes with one core; greater than 0 (AEP-8459, gate MemoryPerCPURatio).
 	// +optional
 	MemoryPerCPU *resource.Quantity `json:"memoryPerCPU,omitempty"`
 }

@@ -53,7 +53,7 @@ func (c *compiler) each(point *registry.Point, list []source.Scalar, subject str
 func (c *compiler) valuesBut(axis *lang.Axis, without []source.Scalar, subject string) []*lang.AxisValue {
 	if axis == nil {
 		for _, w := range without {
-			c.ps.At(w, subject, "without belongs to what names an axis")
+			c.ps.At(w, subject, "`without` is only valid beside `each`")
 		}
 		return []*lang.AxisValue{nil}
 	}

@@ -147,7 +147,7 @@ func (c *compiler) ordered(list []document.Variable, sc *scopeEnv, subject strin
 		case done:
 			return
 		case waiting:
-			c.ps.At(list[i].Expression, subject+", variable "+list[i].Name.Value, "variables read each other in a circle: "+strings.Join(path, " → "))
+			c.ps.At(list[i].Expression, subject+", variable "+list[i].Name.Value, "variables depend on each other in a cycle: "+strings.Join(path, " → "))
 			return
 		}
 		state[i] = waiting

@@ -91,9 +91,9 @@ func (c *compiler) unreachable(set *document.RuleSet) {
 		condition := strings.Join(strings.Fields(d.When.Value), " ")
 		switch {
 		case always != "":
-			c.findings.At(d.Name, subject, fmt.Sprintf("decision %s is never reached: %s before it always holds", d.Name.Value, always))
+			c.findings.At(d.Name, subject, fmt.Sprintf("decision %s is never reached: %s above it always holds", d.Name.Value, always))
 		case seen[condition] != "":
-			c.findings.At(d.Name, subject, fmt.Sprintf("decision %s is never reached: %s before it has the same condition", d.Name.Value, seen[condition]))
+			c.findings.At(d.Name, subject, fmt.Sprintf("decision %s is never reached: %s above it has the same condition", d.Name.Value, seen[condition]))
 		}
 		if condition == "" || condition == "true" {
 			always = d.Name.Value

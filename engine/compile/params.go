@@ -83,7 +83,7 @@ func (c *compiler) declaredOnce(r *resolve.Resolved) {
 				p := &placed.Set.Params[i]
 				name, _ := document.CutParam(p.Name.Value)
 				if other, twice := shared[name]; twice {
-					c.ps.At(p.Name, "RuleSet "+placed.Set.ID(), fmt.Sprintf("param %s is declared by %s at %s too, for all rule sets; take one of them out, or give it another name",
+					c.ps.At(p.Name, "RuleSet "+placed.Set.ID(), fmt.Sprintf("param %s is declared by %s at %s too, for all rule sets; remove one of them, or rename it",
 						name, other.where, other.at))
 				}
 				flag(p, "RuleSet "+placed.Set.ID())
@@ -180,7 +180,7 @@ func (c *compiler) paramFields(set *document.RuleSet, params []setting, subject 
 		}
 		at := paramIn(params, name)
 		if single[name] {
-			c.ps.At(at, subject, fmt.Sprintf("param %s has one value, and also one for each value of an axis; take one of them out, or give it another name", name))
+			c.ps.At(at, subject, fmt.Sprintf("param %s has one value, and also one for each value of an axis; remove one of them, or rename it", name))
 			continue
 		}
 		var of []string

@@ -33,7 +33,7 @@ func (d *Decoder) places(list []source.Scalar) []source.Scalar {
 const maxPlaces = 100
 
 func (d *Decoder) tooManyPlaces(at source.Scalar) {
-	d.Problems.At(at, d.Subject, fmt.Sprintf("at names more than %d places; split the validation", maxPlaces))
+	d.Problems.At(at, d.Subject, fmt.Sprintf("`at` names more than %d places; split the validation", maxPlaces))
 }
 
 // braces expands one path, the first brace varying slowest. Braces do not nest.

@@ -56,7 +56,7 @@ func (c *completion) pipeline(id string) {
 		c.ps.At(p.Extends, p.Subject(), "the pipeline extends itself; give it a name or version of its own")
 		return
 	case c.under[base.ID()]:
-		c.ps.At(p.Extends, p.Subject(), fmt.Sprintf("pipelines extend each other: %s; take one extends out", c.circle(id)))
+		c.ps.At(p.Extends, p.Subject(), fmt.Sprintf("pipelines extend each other: %s; remove one of them", c.circle(id)))
 		return
 	}
 	c.under[id] = true

@@ -110,6 +110,11 @@ func described(selector []Requirement) (out []string) {
 	for _, r := range selector {
 		switch r.Operator.Value {
 		case opIn, opNotIn:
+			if len(r.Values) == 1 { // as kubectl writes it
+				is := map[string]string{opIn: "=", opNotIn: "!="}[r.Operator.Value]
+				out = append(out, r.Key.Value+is+r.Values[0].Value)
+				continue
+			}
 			out = append(out, fmt.Sprintf("%s %s (%s)", r.Key.Value, strings.ToLower(r.Operator.Value), joined(r.Values)))
 		case opExists:
 			out = append(out, r.Key.Value)

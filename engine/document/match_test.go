@@ -85,7 +85,7 @@ func TestLabelsOfNamespaces(t *testing.T) {
 	require.False(t, ofTeam.Everything())
 	require.False(t, ofTeam.Matches(Subject{Namespace: "shop"}), "without a workload")
 	require.True(t, ofTeam.Matches(Subject{Namespace: "shop", Kind: "Deployment", Name: "web"}), "but for its labels")
-	require.Equal(t, "workloads with team in (shop)", ofTeam.String())
+	require.Equal(t, "workloads with team=shop", ofTeam.String())
 	require.False(t, ofTeam.Overlaps(&Match{WorkloadSelector: []Requirement{requirement("team", "DoesNotExist", "")}}))
 	require.True(t, ofTeam.Overlaps(&Match{NamespaceSelector: []Requirement{requirement("team", "DoesNotExist", "")}}))
 }

@@ -134,9 +134,9 @@ func TestWhatAPIServersRefuseIsReported(t *testing.T) {
 	pods, err := set.NewPods(nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"spec.containers is empty: a pod needs a container"}, PodFaults(pods[0].Pod))
-	const unknown = " is not a resource that can be asked for here: write cpu or memory, or the full name of another one, like example.com/gpu"
+	const unknown = " is not a resource that containers can request: write cpu or memory, or the full name of another one, like example.com/gpu"
 	require.Equal(t, []string{
-		"spec.containers[0].resources.requests[cpu] is -1: amounts are not below 0",
+		"spec.containers[0].resources.requests[cpu] is -1: amounts cannot be negative",
 		"spec.containers[0].resources.requests[gpu]" + unknown,
 		"spec.initContainers[0].resources.requests[memory] is 2, more than its limit 1",
 		"spec.resources.limits[gpu]" + unknown,

@@ -32,9 +32,9 @@ func resourceFaults(at string, r *corev1.ResourceRequirements, known func(string
 			limit, limited := r.Limits[name]
 			switch {
 			case !known(string(name)):
-				out = append(out, field+" is not a resource that can be asked for here: write cpu or memory, or the full name of another one, like example.com/gpu")
+				out = append(out, field+" is not a resource that containers can request: write cpu or memory, or the full name of another one, like example.com/gpu")
 			case q.Sign() < 0:
-				out = append(out, fmt.Sprintf("%s is %s: amounts are not below 0", field, q.String()))
+				out = append(out, fmt.Sprintf("%s is %s: amounts cannot be negative", field, q.String()))
 			case kind == "requests" && limited && q.Cmp(limit) > 0:
 				out = append(out, fmt.Sprintf("%s is %s, more than its limit %s", field, q.String(), limit.String()))
 			}

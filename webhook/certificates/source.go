@@ -92,7 +92,7 @@ type Source struct {
 	next      *identity // served once its CAs are trusted
 	published time.Time // when the CAs of next were published; zero before
 	leaving   []leaving
-	retired   []*x509.Certificate // no longer needed, and perhaps still in the registration
+	retired   []*x509.Certificate // no longer needed, and possibly still in the registration
 	changed   chan struct{}
 }
 

@@ -232,7 +232,7 @@ func (l *load) usage(ctx context.Context, from, to time.Time, take func(*Piece) 
 			take: func(value prommodel.Value, _, to time.Time) error {
 				matrix, ok := value.(prommodel.Matrix)
 				if !ok {
-					return &failure{text: fmt.Sprintf("the answer is %s and no matrix: %s", kindOf(value), metric.query)}
+					return &failure{text: fmt.Sprintf("the answer is %s, not a matrix: %s", kindOf(value), metric.query)}
 				}
 				piece := &Piece{Resource: model.Resource(r), To: to}
 				for _, stream := range matrix {

@@ -22,14 +22,14 @@ var promql = parser.NewParser(parser.Options{
 // be repeated.
 type Matchers []*labels.Matcher
 
-// bare is a matcher whose quotes a shell took away.
-var bare = regexp.MustCompile("^\\s*([A-Za-z_][A-Za-z0-9_]*)\\s*(=~|!~|!=|=)\\s*([^\"'`{},\\s]*)\\s*$")
+// unquoted is a matcher whose quotes a shell took away.
+var unquoted = regexp.MustCompile("^\\s*([A-Za-z_][A-Za-z0-9_]*)\\s*(=~|!~|!=|=)\\s*([^\"'`{},\\s]*)\\s*$")
 
 // ParseMatchers reads matchers as PromQL has them between braces, such as cluster="a",
 // namespace=~"b|c". A single one needs no quotes.
 func ParseMatchers(text string) (Matchers, error) {
 	selector := "{" + text + "}"
-	if parts := bare.FindStringSubmatch(text); parts != nil {
+	if parts := unquoted.FindStringSubmatch(text); parts != nil {
 		selector = "{" + parts[1] + parts[2] + strconv.Quote(parts[3]) + "}"
 	}
 	out, err := promql.ParseMetricSelector(selector)
@@ -37,7 +37,7 @@ func ParseMatchers(text string) (Matchers, error) {
 		err = errors.New("it is empty")
 	}
 	if err != nil {
-		return nil, fmt.Errorf(`%q are no matchers of PromQL, such as cluster="a" or namespace=~"b|c", pod!~"test-.*": %w`, text, err)
+		return nil, fmt.Errorf(`%q is not a list of PromQL matchers such as cluster="a" or namespace=~"b|c", pod!~"test-.*": %w`, text, err)
 	}
 	for _, m := range out {
 		if m.Name == prommodel.MetricNameLabel {

@@ -20,7 +20,7 @@ type Cluster struct {
 	window      facts.Window // of pods that belong to no workload
 	pods        map[PodID]*pod
 	workloads   map[WorkloadID]*Workload
-	gone        gone
+	absent      absentWorkloads
 	namespaces  map[string]*namespace
 	newest      time.Time // of all samples that were accepted
 
@@ -39,7 +39,7 @@ type Cluster struct {
 // NewCluster returns an empty model. unusedGrace is how long Tidy keeps the usage of pods that are gone while no
 // workload selects their labels; 0 = not at all.
 func NewCluster(unusedGrace time.Duration) *Cluster {
-	return &Cluster{unusedGrace: unusedGrace, window: facts.DefaultWindow(), pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, gone: gone{}, namespaces: map[string]*namespace{}}
+	return &Cluster{unusedGrace: unusedGrace, window: facts.DefaultWindow(), pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, absent: absentWorkloads{}, namespaces: map[string]*namespace{}}
 }
 
 // SetWindow sets the window of containers without a workload: a VPA may be added later.
@@ -78,7 +78,7 @@ func (c *Cluster) namespace(name string) *namespace {
 func (c *Cluster) SetWorkload(id WorkloadID, order facts.Order, target string, selector labels.Selector) *Workload {
 	w := c.workloads[id]
 	if w == nil {
-		w = c.gone.comesBack(id, order, target)
+		w = c.absent.take(id, order, target)
 		c.workloads[id] = w
 	}
 	if w.order != order {
@@ -122,7 +122,7 @@ func (c *Cluster) KeepWorkloads(keep map[WorkloadID]bool) {
 		if !keep[id] {
 			c.forget(w)
 			delete(c.workloads, id)
-			c.gone.leaves(w)
+			c.absent.keep(w)
 		}
 	}
 }

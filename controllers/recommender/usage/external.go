@@ -104,7 +104,7 @@ func (e *External) Samples(ctx context.Context) ([]model.Sample, error) {
 	}
 	if asked < len(queries) {
 		e.begin += asked
-		faults = append(faults, fmt.Errorf("asked for %d of %d external metrics before the time was up, the others come next: %w; allow more requests per second (--kube-api-qps), or see why the metrics adapter is slow",
+		faults = append(faults, fmt.Errorf("asked for %d of %d external metrics before the deadline, the rest come next: %w; allow more requests per second (--kube-api-qps), or see why the metrics adapter is slow",
 			asked, len(queries), round.Err()))
 	}
 	out, more := e.read(queries)

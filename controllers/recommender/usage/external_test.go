@@ -226,7 +226,7 @@ func TestASlowAdapterIsAskedInTurns(t *testing.T) {
 		for range 3 {
 			got, err := e.Samples(context.Background())
 			require.NotEmpty(t, got)
-			require.ErrorContains(t, err, "of 250 external metrics before the time was up, the others come next")
+			require.ErrorContains(t, err, "of 250 external metrics before the deadline, the rest come next")
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.True(t, slices.IsSortedFunc(got, func(a, b model.Sample) int { return strings.Compare(a.Pod.Name, b.Pod.Name) }))
 			for _, s := range got {

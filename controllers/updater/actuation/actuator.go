@@ -60,7 +60,7 @@ func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.Vertical
 	if len(resources) == 0 {
 		marks := slices.DeleteFunc(podpatch.Resized(pod, v.Name, change), func(op jsonpatch.Operation) bool { return op.Operation != "remove" })
 		if len(marks) == 0 {
-			return false, errors.New("the rules asked for a resize and set nothing")
+			return false, errors.New("the rules asked for a resize but set no amounts")
 		}
 		if _, err := a.patch(ctx, pod, marks, ""); err != nil {
 			return false, fmt.Errorf("annotating pod %s/%s: %w", pod.Namespace, pod.Name, err)

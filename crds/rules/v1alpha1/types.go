@@ -38,6 +38,7 @@ type RuleOverlayList struct {
 
 // RuleOverlaySpec says what changes and for which objects.
 type RuleOverlaySpec struct {
+	// What the overlay is for.
 	Description string `json:"description,omitempty"`
 	// Enforce (the default) changes what happens. Warn and Audit try the change beside what is enforced: the difference is
 	// counted and recorded in events. Warn also returns it as a warning to whoever submits an object.
@@ -61,6 +62,7 @@ type RuleOverlaySpec struct {
 //
 // +kubebuilder:validation:MinProperties=1
 type RuleOverlayMatch struct {
+	// Namespaces by name.
 	// +kubebuilder:validation:MinItems=1
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Namespaces that are left out.
@@ -73,7 +75,8 @@ type RuleOverlayMatch struct {
 	Kinds []string `json:"kinds,omitempty"`
 	// Labels of the workload in spec.targetRef. Where they are not known, as of custom kinds, the overlay does not apply.
 	WorkloadSelector *metav1.LabelSelector `json:"workloadSelector,omitempty"`
-	VPASelector      *metav1.LabelSelector `json:"vpaSelector,omitempty"`
+	// Labels of the VerticalPodAutoscaler.
+	VPASelector *metav1.LabelSelector `json:"vpaSelector,omitempty"`
 }
 
 // Change has one of use, params, disable, replace, before, after and add; replace, before and after come with one of ruleSet,
@@ -97,76 +100,105 @@ type Change struct {
 	// Digest that the path must have, so that a new version of the base cannot silently change what the overlay means.
 	Digest string `json:"digest,omitempty"`
 
-	// Rule set, name@version.
-	RuleSet    string      `json:"ruleSet,omitempty"`
-	Stage      *Stage      `json:"stage,omitempty"`
-	Rule       *Rule       `json:"rule,omitempty"`
-	Decision   *Decision   `json:"decision,omitempty"`
+	// Rule set, name@version, that replace, before or after puts there.
+	RuleSet string `json:"ruleSet,omitempty"`
+	// Stage that is put there.
+	Stage *Stage `json:"stage,omitempty"`
+	// Rule that is put there.
+	Rule *Rule `json:"rule,omitempty"`
+	// Decision that is put there.
+	Decision *Decision `json:"decision,omitempty"`
+	// Validation that is put there.
 	Validation *Validation `json:"validation,omitempty"`
 }
 
 // Stage is a list of rules run in order, once or for each item of a scope.
 type Stage struct {
+	// The stage in paths.
 	Name string `json:"name,omitempty"`
 	// A scope of the point, an axis, or a list of both.
 	Each *apiextensionsv1.JSON `json:"each,omitempty"`
-	When string                `json:"when,omitempty"`
+	// The stage runs only where this holds.
+	When string `json:"when,omitempty"`
 	// Values of the axis to leave out.
 	Without []string `json:"without,omitempty"`
+	// After a rule that fails, Keep (the default) goes on with the next rule.
 	// +kubebuilder:validation:Enum=Keep;SkipStage
-	OnError   string            `json:"onError,omitempty"`
+	OnError string `json:"onError,omitempty"`
+	// Expressions by name.
 	Variables map[string]string `json:"variables,omitempty"`
-	Rules     []Rule            `json:"rules"`
+	// What runs, in order.
+	Rules []Rule `json:"rules"`
 }
 
 // Rule changes facts.
 type Rule struct {
+	// The rule in paths, explanations and messages.
 	Name string `json:"name,omitempty"`
+	// The rule runs only where this holds.
 	When string `json:"when,omitempty"`
 	// Expressions by the field that they set.
 	Set map[string]apiextensionsv1.JSON `json:"set,omitempty"`
 	// A field, or a list of several.
 	Unset *apiextensionsv1.JSON `json:"unset,omitempty"`
-	Note  string                `json:"note,omitempty"`
+	// A text for explanations and annotations.
+	Note string `json:"note,omitempty"`
 	// Values of the stage's axis to leave out.
 	Without []string `json:"without,omitempty"`
 }
 
 // Decision is one row of a first-match table.
 type Decision struct {
+	// The reason in events, logs and paths.
 	Name string `json:"name,omitempty"`
+	// The row counts only where this holds.
 	When string `json:"when,omitempty"`
-	Do   string `json:"do"`
+	// One of the point's outcomes.
+	Do string `json:"do"`
 	// Settled, Waiting or Misconfigured, for outcomes that leave things as they are.
-	Class            string `json:"class,omitempty"`
-	Reason           string `json:"reason,omitempty"`
+	Class string `json:"class,omitempty"`
+	// A text that explains the decision.
+	Reason string `json:"reason,omitempty"`
+	// The same as an expression.
 	ReasonExpression string `json:"reasonExpression,omitempty"`
 	// What has to happen for another decision.
-	Until           string `json:"until,omitempty"`
+	Until string `json:"until,omitempty"`
+	// The same as an expression.
 	UntilExpression string `json:"untilExpression,omitempty"`
 }
 
 // Validation is a condition that an object must fulfil.
 type Validation struct {
+	// The check in paths and messages.
 	Name string `json:"name,omitempty"`
 	// At most one axis, of whose values each is checked.
-	Axes    []string `json:"axes,omitempty"`
+	Axes []string `json:"axes,omitempty"`
+	// Values of the axis to leave out.
 	Without []string `json:"without,omitempty"`
 	// A path, which may name several places by braces, or a list of paths.
-	At                *apiextensionsv1.JSON `json:"at,omitempty"`
-	Enforce           []string              `json:"enforce,omitempty"`
-	When              string                `json:"when,omitempty"`
-	Expression        string                `json:"expression"`
-	Message           string                `json:"message,omitempty"`
-	MessageExpression string                `json:"messageExpression,omitempty"`
-	FieldPath         string                `json:"fieldPath,omitempty"`
-	Reason            string                `json:"reason,omitempty"`
+	At *apiextensionsv1.JSON `json:"at,omitempty"`
+	// Admission, and Schema for checks that the CRD gets, too.
+	Enforce []string `json:"enforce,omitempty"`
+	// The check applies only where this holds.
+	When string `json:"when,omitempty"`
+	// What must hold.
+	Expression string `json:"expression"`
+	// What the user sees.
+	Message string `json:"message,omitempty"`
+	// The same as an expression.
+	MessageExpression string `json:"messageExpression,omitempty"`
+	// A path below at that the message is about.
+	FieldPath string `json:"fieldPath,omitempty"`
+	// FieldValueInvalid (the default) or another reason of API servers.
+	Reason string `json:"reason,omitempty"`
+	// Deny (the default), or Warn: accept the object and warn the user.
 	// +kubebuilder:validation:Enum=Deny;Warn
 	Severity string `json:"severity,omitempty"`
 }
 
 // RuleOverlayStatus says whether the overlay is in use.
 type RuleOverlayStatus struct {
+	// The metadata.generation that the conditions are about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Accepted is true when the overlay fits the rules that are loaded. When it is false the message has every fault, and
 	// the last accepted version, if there was one since celvpa started, stays in use.

@@ -106,7 +106,7 @@ func (d *Definitions) prepare(f *definition, p *document.Pipeline, names Names, 
 	read := f.reads(ast, names, problem)
 	for _, arg := range f.Args {
 		if len(ps.List) == before && !read[arg.Value] {
-			ps.At(arg, f.subject, fmt.Sprintf("argument %s is never read; take it out", arg.Value))
+			ps.At(arg, f.subject, fmt.Sprintf("argument %s is never used; remove it", arg.Value))
 		}
 	}
 }

@@ -139,7 +139,7 @@ func TestFaultsOfDefinitionsAreReportedInPlace(t *testing.T) {
 		"f.yaml:1:2: Pipeline p@1.0.0, definition f: f calls itself; its expression stands in place of each call, so it cannot":                                        {"f(a): f(a)"},
 		"f.yaml:1:2: Pipeline p@1.0.0, definition f: g is declared below; put it above f":                                                                              {"f(a): g(a)", "g(a): a + 1"},
 		"f.yaml:1:6: Pipeline p@1.0.0, definition f: no function or definition strng; did you mean string?":                                                            {"f(a): strng(a)"},
-		"f.yaml:1:1: Pipeline p@1.0.0, definition f: argument b is never read; take it out":                                                                            {"f(a, b): a + 1"},
+		"f.yaml:1:1: Pipeline p@1.0.0, definition f: argument b is never used; remove it":                                                                              {"f(a, b): a + 1"},
 		"f.yaml:1:8: Pipeline p@1.0.0, definition f: a is an argument of f(a); call the variable something else":                                                       {"f(a): [1].all(a, a > 0)"},
 		"f.yaml:1:5: Pipeline p@1.0.0, definition f: syntax error: mismatched input":                                                                                   {"f(a): a + )"},
 		"f.yaml:1:2: Pipeline p@1.0.0, definition f: definition g(a, b) takes 2 arguments, not 1":                                                                      {"g(a, b): a + b", "f(a): g(a)"},

@@ -43,7 +43,7 @@ func (r *Resolved) Apply(o *document.Overlay, lib *document.Library, ps *source.
 			continue
 		}
 		if r.paramsBy[key] == o { // values from earlier overlays go silently
-			ps.At(r.Params[key], o.Subject(), fmt.Sprintf("%s is set, and what has it is taken out", key))
+			ps.At(r.Params[key], o.Subject(), fmt.Sprintf("%s is set, but what declares it has been removed", key))
 		}
 		delete(r.Params, key)
 	}

@@ -1,7 +1,8 @@
 // Command generate writes the usage of examples/backtest: eight days of three workloads, with a sample
-// every ten minutes. It prints the same bytes each time.
+// every ten minutes. It prints the same bytes each time. That of celvpa demo is the same under shorter names.
 //
 //	go run ./examples/backtest/generate | gzip -9n > examples/backtest/usage.csv.gz
+//	go run ./examples/backtest/generate demo | gzip -9n > examples/demo/usage.csv.gz
 package main
 
 import (
@@ -23,13 +24,17 @@ type container struct {
 
 func main() {
 	out := bufio.NewWriter(os.Stdout)
-	write(out)
+	list := containers
+	if len(os.Args) > 1 && os.Args[1] == "demo" {
+		list = demo
+	}
+	write(out, list)
 	if err := out.Flush(); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func write(out io.Writer) {
+func write(out io.Writer, containers []container) {
 	const step = 10 * time.Minute
 	begin := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC) // a Monday
 	noise := rand.New(rand.NewPCG(14, 2026))
@@ -49,6 +54,13 @@ var containers = []container{
 	{"shop", "web-6f9c7d8b5d-bcdfg", "web", web},
 	{"shop", "web-6f9c7d8b5d-hjklm", "web", web},
 	{"shop", "search-54c9f7b6d8-npqrs", "search", search},
+}
+
+var demo = []container{
+	{"pay", "cash-0", "cash", books},
+	{"shop", "web-0", "web", web},
+	{"shop", "web-1", "web", web},
+	{"shop", "auth-0", "auth", search},
 }
 
 // closing is how much memory it takes to close the books of each day, in MiB.

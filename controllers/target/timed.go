@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// An object without a selector is read again after this time in hasty look-ups; doubled each time,
+// An object without a selector is read again after this time in timed look-ups; doubled each time,
 // up to missingFresh. A controller usually sets the selector when it creates its first pods.
-const bareFresh = time.Second
+const noSelectorFresh = time.Second
 
 const (
 	// lateFor is how long a look-up waits for a well-known owner that an owner reference names and
@@ -43,14 +43,14 @@ func (s *Scales) recall(k Key, q question) (c controller, found, known bool, err
 	return e.controller, e.found, true, e.err
 }
 
-// counts reports whether an answer is good enough for a hasty look-up. An expired answer counts for
+// counts reports whether an answer is good enough for a timed look-up. An expired answer counts for
 // some time: the background has tried to renew it, and there is no better one.
 func (e *scaleEntry) counts(q question, now time.Time) bool {
 	if e.answered.IsZero() || now.Sub(e.until) > scaleForget {
 		return false
 	}
 	if e.found && q.as == asTarget && e.controller.selector == nil {
-		return now.Sub(e.answered) < min(max(e.answered.Sub(e.bare), bareFresh), missingFresh)
+		return now.Sub(e.answered) < min(max(e.answered.Sub(e.noSelectorSince), noSelectorFresh), missingFresh)
 	}
 	// An answer may be older than the object to which an owner reference points now, or about an
 	// earlier object of the name. An answer about this object is remembered.
@@ -168,7 +168,7 @@ func (s *Scales) awaitKnown(ctx context.Context, end time.Time, look func() (fou
 	return nil
 }
 
-// LimitWaits sets how many hasty look-ups, at least one, may wait at once for well-known owners that
+// LimitWaits sets how many timed look-ups, at least one, may wait at once for well-known owners that
 // the cache lacks. Others go on as if they had waited: a pod may name an owner that never appears,
 // and a review that waits takes the place of others. Call it before the first look-up.
 func (s *Scales) LimitWaits(most int) { s.waits = make(chan struct{}, max(most, 1)) }
