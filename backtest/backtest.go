@@ -117,6 +117,9 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 		return nil, cluster.Notes(), faults.Join(unusable, errors.New("no usage belongs to a workload of the manifests: nothing was replayed; name the workloads with -f"))
 	}
 	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans, until), interval: int64(o.Interval), points: o.Points, thorough: o.thorough, listen: o.Recommended}}
+	if len(b.shards) == 0 {
+		return nil, cluster.Notes(), faults.Join(unusable, errors.New("no usage belongs to a workload of the VerticalPodAutoscalers that are selected: nothing was replayed"))
+	}
 	b.window(spans, until)
 	if err := b.checkWindow(spans); err != nil {
 		return nil, cluster.Notes(), faults.Join(unusable, err)

@@ -92,11 +92,7 @@ func CheckFigure(name string) error {
 		return nil
 	}
 	own, _ := strings.CutPrefix(name, Upstream+".")
-	hint := faults.DidYouMean(own, FigureNames())
-	if hint != "" {
-		hint += " "
-	}
-	return fmt.Errorf("there is no figure %s; %sfigures are %s, and those of policy upstream, such as upstream.cores", name, hint, strings.Join(FigureNames(), ", "))
+	return fmt.Errorf("there is no figure %s; %sfigures are %s, and those of policy upstream, such as upstream.cores", name, faults.Near(own, FigureNames()), strings.Join(FigureNames(), ", "))
 }
 
 // compiler compiles a condition and what it consists of.

@@ -133,6 +133,9 @@ func (b *bench) policy(c int) Policy {
 			continue // an error says why
 		}
 		for i, w := range sh.workloads {
+			if !b.reports(w) {
+				continue
+			}
 			of := &result.workloads[i]
 			fleet.addAll(&of.whole)
 			if of.whole.ooms > 0 {

@@ -92,7 +92,14 @@ func divide(s *simulate.Stage, spans []history.Span, until int64) *stage {
 		}
 	}
 	out.fill(parts, budgets, spans, until)
+	out.shards = slices.DeleteFunc(out.shards, func(sh *shard) bool { return !slices.ContainsFunc(sh.workloads, out.reports) })
 	return out
+}
+
+// reports says whether the report is about a workload. Others in its shard are replayed for their effect on it.
+func (s *stage) reports(w *simulate.StagedWorkload) bool {
+	v := s.vpaOf[w]
+	return s.Selects == nil || v != nil && s.Selects(v)
 }
 
 // selectedBy lists the workloads whose pods a VPA selects, or that it targets.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,6 +37,8 @@ type Options struct {
 	// Unknown is what could not be found out about the rules.
 	Unknown []string
 	Now     time.Time
+	// Selector chooses the VPA of a subject without a name; nil = by none.
+	Selector labels.Selector
 
 	// Where manifests stand for a cluster:
 	plan    *simulate.Plan // of all pods
@@ -51,7 +54,7 @@ type Simulated struct {
 
 // Explain reports on a subject. The error says why there is no report.
 func Explain(ctx context.Context, o Options, s Subject) (*Report, error) {
-	of, err := find(ctx, o.Client, s, orderBy(o.Rules))
+	of, err := find(ctx, o.Client, s, o.Selector, orderBy(o.Rules))
 	if err != nil {
 		return nil, err
 	}

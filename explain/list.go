@@ -134,7 +134,7 @@ func addDifference(total *resource.Quantity, one, without string) {
 	}
 }
 
-// NewList puts together VPAs, in the order of their names, with the plan for their pods.
+// NewList puts together VPAs, in the order of their names, with the plan for their pods. Those beside the plan have no row.
 func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simulate.Plan) *List {
 	planned := map[string][]*answers.PlannedPod{}
 	for i := range plan.Items {
@@ -146,7 +146,7 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 	}
 	control := map[target.Key]string{} // the VPA that has the pods of a target
 	for _, v := range vpas {
-		if name := v.Namespace + "/" + v.Name; len(planned[name]) > 0 {
+		if name := v.Namespace + "/" + v.Name; len(planned[name]) > 0 || plan.Beside[name] {
 			control[target.Of(v)] = name
 		}
 	}
@@ -154,6 +154,9 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 	var moreCPU, moreMemory resource.Quantity
 	for _, v := range vpas {
 		row := Row{VPA: v.Namespace + "/" + v.Name, Target: TargetText(v), Mode: v.Mode()}
+		if _, beside := plan.Beside[row.VPA]; beside {
+			continue
+		}
 		of := planned[row.VPA]
 		row.Pods = len(of)
 		var first *corev1.Pod

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/answers"
@@ -26,8 +27,9 @@ type Manifests struct {
 	Set     *manifests.Set
 	// Usage is what a recommender sees, whose recommendations then replace those in the status of VPAs; nil = it starts with the
 	// VerticalPodAutoscalerCheckpoints.
-	Usage *usagefile.Usage
-	Now   time.Time
+	Usage    *usagefile.Usage
+	Now      time.Time
+	Selector labels.Selector // see Options
 }
 
 // Offline reports on a subject in manifests, or on their only VPA if the subject has no name. There
@@ -44,7 +46,7 @@ func Offline(ctx context.Context, m Manifests, s Subject) (*Report, error) {
 		objects = append(objects, &scalers[i])
 	}
 	o := Options{
-		Client: plan.Client(objects...), Rules: m.Cluster.Rules(), Now: m.Now, plan: plan, written: written,
+		Client: plan.Client(objects...), Rules: m.Cluster.Rules(), Now: m.Now, Selector: m.Selector, plan: plan, written: written,
 		Unknown: []string{"what the processes know, events, and whether the webhook is registered: only manifests were read"},
 		Ask: func(ctx context.Context, namespace, name string) (*ask.Result, error) {
 			v := list[slices.IndexFunc(list, func(v *vpav1.VerticalPodAutoscaler) bool { return v.Namespace == namespace && v.Name == name })]

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/celvpa/celvpa/controllers/answers"
@@ -64,6 +65,14 @@ func sorted(list []Finding) []Finding {
 		return cmp.Compare(slices.Index(precedence, a.Class), slices.Index(precedence, b.Class))
 	})
 	return list
+}
+
+// NextStep is the way out as people read it: what to do, or of a rule's decision what it lasts until.
+func (f Finding) NextStep() string {
+	if strings.Contains(f.Token, "/") {
+		return "until " + lower(f.WayOut)
+	}
+	return "→ " + f.WayOut
 }
 
 // Amounts is one resource of one container: its usage, what is recommended, and the way between.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,7 +89,7 @@ type found struct {
 }
 
 // find finds the VPA that a subject is, or that controls it: the first by compare of those with its target.
-func find(ctx context.Context, c client.Client, s Subject, compare order) (found, error) {
+func find(ctx context.Context, c client.Client, s Subject, selector labels.Selector, compare order) (found, error) {
 	if s.Namespace != "" && s.Name != "" && (s.Kind == vpaKind || s.Kind == "") { // whoever may get it need not list
 		v := &vpav1.VerticalPodAutoscaler{}
 		err := c.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, v)
@@ -101,6 +103,13 @@ func find(ctx context.Context, c client.Client, s Subject, compare order) (found
 	list, err := vpas(ctx, c, s.Namespace)
 	if err != nil {
 		return found{}, err
+	}
+	if selector != nil {
+		all := len(list)
+		list = slices.DeleteFunc(list, func(v vpav1.VerticalPodAutoscaler) bool { return !selector.Matches(labels.Set(v.Labels)) })
+		if len(list) == 0 && all > 0 {
+			return found{}, fmt.Errorf("no VerticalPodAutoscaler%s matches -l %s", in(s.Namespace), selector)
+		}
 	}
 	if s.Name == "" && len(list) == 1 {
 		return found{Subject: s.of(&list[0]), vpa: &list[0]}, nil
@@ -229,6 +238,10 @@ func (s Subject) nobody(list []vpav1.VerticalPodAutoscaler) error {
 	}
 	known.Delete(s.Name) // it is of another kind
 	if near := faults.DidYouMean(s.Name, sets.List(known)); s.Name != "" && near != "" {
+		have = near
+	}
+	lower, short := strings.ToLower(s.Kind), slices.Sorted(maps.Keys(kinds))
+	if near := faults.DidYouMean(lower, short); near != "" && !slices.Contains(short, lower) {
 		have = near
 	}
 	if s.Name == "" {

@@ -125,7 +125,7 @@ func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 		{Name: "only"}:                 "only",
 		{Kind: "Pod", Name: "web-1-x"}: "web-vpa",
 	} {
-		got, err := find(t.Context(), c, ask, orderBy(nil))
+		got, err := find(t.Context(), c, ask, nil, orderBy(nil))
 		require.NoError(t, err, "%+v", ask)
 		require.NotNil(t, got.vpa, "%+v: %s", ask, got.why)
 		require.Equal(t, want, got.vpa.Name, "%+v", ask)
@@ -134,7 +134,7 @@ func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 		{Namespace: "shop", Kind: "Pod", Name: "bare"}:   "no VerticalPodAutoscaler controls the pod: no controller owns it",
 		{Namespace: "shop", Kind: "Pod", Name: "db-1-x"}: "VerticalPodAutoscaler shop/inner cannot be used: The target apps/v1.ReplicaSet/db-1 has a parent controller",
 	} {
-		got, err := find(t.Context(), c, ask, orderBy(nil))
+		got, err := find(t.Context(), c, ask, nil, orderBy(nil))
 		require.NoError(t, err, "%+v", ask)
 		require.Nil(t, got.vpa)
 		require.Contains(t, got.why, want)
@@ -146,7 +146,7 @@ func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
 		{Namespace: "shop", Kind: "StatefulSet", Name: "web"}:            "is called StatefulSet shop/web: there are the VerticalPodAutoscalers shop/inner, shop/only, shop/web-vpa",
 		{Name: "web-vpa"}: "web-vpa is in namespaces shop, stage; choose one with -n",
 	} {
-		_, err := find(t.Context(), c, ask, orderBy(nil))
+		_, err := find(t.Context(), c, ask, nil, orderBy(nil))
 		require.ErrorContains(t, err, want, "%+v", ask)
 	}
 }

@@ -79,6 +79,9 @@ func (c *Cluster) Admit() (*Admissions, error) {
 	a.noteStale(a.plain(), changed)
 	for i := range pods {
 		c.progress("reviewing pods", i, len(pods))
+		if v := changed[i].vpa; c.selector != nil && (v == nil || !c.Selects(v.Object)) {
+			continue
+		}
 		out.Items = append(out.Items, a.review(&pods[i], changed[i]))
 	}
 	return out, faults.Join(unusable, unread)

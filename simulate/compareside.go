@@ -171,19 +171,26 @@ func (c *world) replacement(running *corev1.Pod) *corev1.Pod {
 // what differs.
 func (x *comparison) assemble(ctx context.Context) *Impact {
 	of := make([][]*corev1.Pod, len(x.vpas))
+	out := &Impact{Items: []VPAImpact{}}
 	for _, pod := range x.pods {
-		if i := x.sides[1].controller(pod); i >= 0 && x.asked[i] {
+		i := x.sides[1].controller(pod)
+		if x.selector == nil || i >= 0 && x.Selects(x.vpas[i].Object) {
+			out.Totals.OfPods++
+		}
+		if i >= 0 && x.asked[i] {
 			of[i] = append(of[i], pod)
 		}
 	}
 	found := make([]*VPAImpact, len(x.vpas))
 	x.each(ctx, "admitting by both sets of rules", len(x.vpas), func(i int) {
-		if x.asked[i] {
+		if x.asked[i] && x.Selects(x.vpas[i].Object) {
 			found[i] = x.impactOf(i, of[i])
 		}
 	})
-	out := &Impact{Items: []VPAImpact{}, Totals: Totals{OfVPAs: len(x.vpas), OfPods: len(x.pods)}}
-	for _, item := range found {
+	for i, item := range found {
+		if x.Selects(x.vpas[i].Object) {
+			out.Totals.OfVPAs++
+		}
 		if item == nil {
 			continue
 		}

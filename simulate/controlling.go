@@ -120,7 +120,7 @@ func (w *world) noteStale(pods []*corev1.Pod, changed []changedBy) {
 		}
 	}
 	for _, v := range w.sortedVPAs() {
-		if !controls[v] || v.Object.Status.Recommendation == nil {
+		if !controls[v] || v.Object.Status.Recommendation == nil || !w.Selects(v.Object) {
 			continue
 		}
 		for _, c := range v.Object.Status.Recommendation.ContainerRecommendations {

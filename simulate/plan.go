@@ -28,6 +28,8 @@ type Plan struct {
 	Left map[string]engine.Verdict `json:"-"`
 	// Gone says of VPAs without pods why their target cannot be used, by namespace/name.
 	Gone map[string]string `json:"-"`
+	// Beside says of the VPAs that are not selected whether they have pods, by namespace/name.
+	Beside map[string]bool `json:"-"`
 
 	objects *updater
 }
@@ -59,6 +61,7 @@ type updater struct {
 	evicted []*corev1.Pod          // in order
 
 	unboosted map[*corev1.Pod]bool // pods whose startup boost would end
+	beside    map[string]bool      // see Plan
 }
 
 // Plan returns what the updater would do with every pod, in its order: by VPA, then by priority;
@@ -66,7 +69,7 @@ type updater struct {
 func (c *Cluster) Plan(explain bool) (*Plan, error) {
 	w, unusable := c.world()
 	w.ask(updates)
-	u := &updater{world: w, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[*corev1.Pod]bool{}}
+	u := &updater{world: w, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[*corev1.Pod]bool{}, beside: map[string]bool{}}
 	pods, unread := c.pods()
 	u.setPods(pods)
 	budgets, unreadBudgets := c.budgets()
@@ -79,7 +82,8 @@ func (c *Cluster) Plan(explain bool) (*Plan, error) {
 			left[v.Key()] = why
 		}
 	}
-	return &Plan{Items: u.items(explain), VPAs: len(u.vpas), Left: left, Gone: u.gone, objects: u}, faults.Join(unusable, unread, unreadBudgets)
+	items := u.items(explain)
+	return &Plan{Items: items, VPAs: len(u.vpas) - len(u.beside), Left: left, Gone: u.gone, Beside: u.beside, objects: u}, faults.Join(unusable, unread, unreadBudgets)
 }
 
 // budgets are the PodDisruptionBudgets, by namespace and name. The first of several of one name counts.
@@ -151,6 +155,10 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 	out := []answers.PlannedPod{}
 	for i, v := range vpas {
 		u.progress("planning for VerticalPodAutoscalers", i, len(vpas))
+		if !u.Selects(v.Object) {
+			u.beside[v.Key()] = of[v] != nil
+			continue
+		}
 		u.noteTried(v)
 		if of[v] == nil {
 			u.noteIdle(v, of)
@@ -162,6 +170,9 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 		}
 	}
 	u.noteBudgets()
+	if u.selector != nil {
+		return out
+	}
 	return append(out, alone...)
 }
 

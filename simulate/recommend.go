@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -108,6 +107,9 @@ func (r *fed) report(explain bool) *Recommendations {
 	for i, w := range workloads {
 		r.progress("recommending", i, len(workloads))
 		v := r.objects[w.VPA.UID]
+		if !r.Selects(&v) {
+			continue
+		}
 		v.Status = *r.State.Status(w, r.now)
 		out.Items = append(out.Items, v)
 		if !explain {
@@ -173,7 +175,7 @@ type noteEvents struct{ to *Cluster }
 
 // Eventf implements events.EventRecorder.
 func (e noteEvents) Eventf(about, _ runtime.Object, _, _, _, text string, args ...any) {
-	if v, ok := about.(metav1.Object); ok {
+	if v, ok := about.(*vpav1.VerticalPodAutoscaler); ok && e.to.Selects(v) {
 		e.to.note("%s/%s: %s", v.GetNamespace(), v.GetName(), fmt.Sprintf(text, args...))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -36,6 +37,20 @@ type Cluster struct {
 
 	// Watch receives the progress of long answers; nil = nobody.
 	Watch func(what string, done, of int)
+
+	selector labels.Selector // nil = all VPAs
+}
+
+// Select makes answers be about the VPAs that a selector matches. The others still have their pods. It reports whether there is any.
+func (c *Cluster) Select(selector labels.Selector) bool {
+	c.selector = selector
+	documents, _ := c.set.VPAs() // whoever uses them reports what cannot be read
+	return slices.ContainsFunc(documents, func(d manifests.Document) bool { return selector.Matches(d.Labels()) })
+}
+
+// Selects reports whether answers are about a VPA.
+func (c *Cluster) Selects(v *vpav1.VerticalPodAutoscaler) bool {
+	return c.selector == nil || c.selector.Matches(labels.Set(v.Labels))
 }
 
 func (c *Cluster) progress(what string, done, of int) {

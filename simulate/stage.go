@@ -26,6 +26,8 @@ type Stage struct {
 	Objects     facts.Objects
 	Budgets     []policyv1.PodDisruptionBudget // by namespace and name
 	Resolver    *target.Resolver               // of targets and of the owners of staged pods
+	// Selects reports whether results are about a VPA; nil = they are about all workloads, with a VPA or without.
+	Selects func(*vpav1.VerticalPodAutoscaler) bool
 }
 
 // StagedWorkload is a workload whose pods have usage.
@@ -54,6 +56,9 @@ func (c *Cluster) Stage(usage []Seen) (*Stage, error) {
 	p, unread := w.place(usage, time.Time{})
 	budgets, unreadBudgets := c.budgets()
 	out := &Stage{Budgets: budgets, LimitRanges: w.ranges, Objects: c.set}
+	if c.selector != nil {
+		out.Selects = c.Selects
+	}
 	for _, v := range w.vpas {
 		object := v.Object.DeepCopy()
 		object.Status = vpav1.VerticalPodAutoscalerStatus{}

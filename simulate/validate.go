@@ -42,6 +42,9 @@ func (c *Cluster) Validate(old *manifests.Set) (*Validation, error) {
 	out := &Validation{Items: []Judgement{}}
 	for i, d := range v.vpas {
 		c.progress("judging VerticalPodAutoscalers", i, len(v.vpas))
+		if c.selector != nil && !c.selector.Matches(d.Labels()) {
+			continue
+		}
 		answer := v.judge(d)
 		out.Items = append(out.Items, Judgement{
 			Object: d.Key(), Source: d.Source.String(), Allowed: answer.Allowed(),

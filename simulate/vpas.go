@@ -43,6 +43,9 @@ func (c *Cluster) VPAs() ([]*vpav1.VerticalPodAutoscaler, error) {
 			continue
 		}
 		for _, unknown := range all[i].unknown {
+			if !c.Selects(all[i].VerticalPodAutoscaler) {
+				break
+			}
 			c.note("%s: %s: %v; it has no effect", d.Source, d, unknown)
 		}
 		if written[d.Key()] == nil {
@@ -60,7 +63,9 @@ func (c *Cluster) VPAs() ([]*vpav1.VerticalPodAutoscaler, error) {
 		if made, ok := c.statuses[key]; ok {
 			v.Status = made
 		}
-		c.noteGates(v)
+		if c.Selects(v.VerticalPodAutoscaler) {
+			c.noteGates(v)
+		}
 		out = append(out, v.VerticalPodAutoscaler)
 	}
 	return out, faults.Join(errs...)

@@ -131,7 +131,9 @@ func (w *world) templates() []manifests.Workload {
 func (w *world) ask(asks question) {
 	w.asks = asks
 	for _, v := range w.vpas {
-		w.noteRules(v)
+		if w.Selects(v.Object) {
+			w.noteRules(v)
+		}
 	}
 }
 
@@ -163,6 +165,9 @@ func (w *world) addOwners(pods []*corev1.Pod) {
 		if of.Kind != "" && of.Name != "" && w.owners[targetOf(v)] == nil {
 			what, wayOut := w.lacking()
 			w.gone[v.Key()] = fmt.Sprintf("its target, %s %s/%s, %s", of.Kind, of.Namespace, of.Name, what)
+			if !w.Selects(v.Object) {
+				continue
+			}
 			w.note("%s %s/%s, the target of %s, %s, and no pod belongs to it%s", of.Kind, of.Namespace, of.Name, v, what, wayOut)
 		}
 	}

@@ -48,7 +48,7 @@ rules could not be used. Readable input is answered even then.`,
 	}
 	o.add(cmd, compile)
 	cmd.Flags().BoolVar(&o.explain, "explain", false, "show for each pod which VerticalPodAutoscaler changes it, or why none does, and which rule changed what")
-	o.printer.add(cmd, "yaml", "yaml", "json", "patch", "table", "wide")
+	o.addTables(cmd, "yaml", "yaml", "json", "patch", "table", "wide")
 	return cmd
 }
 
@@ -102,7 +102,7 @@ func printAdmissions(p *page, r *simulate.Admissions, wide bool) {
 	if len(r.Items) == 0 {
 		return
 	}
-	p.row("POD", "ALLOWED", "CONTAINER", "FIELD", "CHANGE", "RULE")
+	p.header("POD", "ALLOWED", "CONTAINER", "FIELD", "CHANGE", "RULE")
 	for i := range r.Items {
 		item := &r.Items[i]
 		if len(item.Changes) == 0 {

@@ -98,7 +98,7 @@ not be used. Readable input is answered even then.`,
 	f.Float64Var(&o.gibHour, "price-gib-hour", 0, "price of a requested GiB of memory for an hour")
 	f.IntVar(&o.points, "series", 0, "with -o json, yaml or html: steps of usage, requests, limits, bounds and events over time, for each container; 0 = none, and as many as a chart shows with html")
 	o.choice.add(cmd)
-	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "csv", "html")
+	o.addTables(cmd, "table", "table", "wide", "json", "yaml", "csv", "html")
 	return cmd
 }
 
@@ -182,6 +182,9 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 		return faults.Join(unread, err)
 	}
 	cluster, unloaded := simulate.Load(set, rules.named[0].book, simulate.At(time.Time{}))
+	if err := o.narrow(cluster); err != nil {
+		return faults.Join(unread, unreadObjects, err)
+	}
 	report, notes, failed := backtest.Run(cmd.Context(), cluster, store, candidates, settings)
 	errs := faults.Join(unread, unreadObjects, unusable, rejected, unloaded, failed)
 	if report != nil && o.choice.condition != nil {
@@ -260,18 +263,18 @@ const worstRows = 5
 
 func printBacktest(p *page, r *backtest.Report, wide bool) {
 	printWindow(p, r)
-	head := append([]any{"POLICY"}, measureHead...)
+	head := append([]string{"POLICY"}, measureHead...)
 	if r.Prices != nil {
 		head = append(head, "COST")
 	}
-	p.row(append(head, "FRONT")...)
+	p.header(append(head, "FRONT")...)
 	hours := float64(r.Window.Seconds) / 3600
 	for i := range r.Policies {
 		policy := &r.Policies[i]
 		p.row(append(fleetCells(r, policy, hours), mark(policy.Pareto))...)
 	}
 	p.printf("\nContainers: median, 95th percentile and worst.\n")
-	p.row("POLICY", "CPU-SLACK", "CPU-OVER", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS/DAY")
+	p.header("POLICY", "CPU-SLACK", "CPU-OVER", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS/DAY")
 	for i := range r.Policies {
 		s := &r.Policies[i].Fleet.Spread
 		p.row(r.Policies[i].Name, three(s.CPUSlackShare, percentOf), three(s.CPUOverRequestShare, percentOf), three(s.MemorySlackShare, percentOf),
@@ -307,12 +310,12 @@ func fleetCells(r *backtest.Report, policy *backtest.Policy, hours float64) []an
 }
 
 // measureHead is above measureCells.
-var measureHead = []any{"CORES", "CPU-SLACK", "CPU-OVER", "THROTTLED", "GIB", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS", "RESIZES", "FLAPS", "FIRST"}
+var measureHead = []string{"CORES", "CPU-SLACK", "CPU-OVER", "THROTTLED", "GIB", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS", "RESIZES", "FLAPS", "FIRST"}
 
 func measureCells(m *backtest.Measures, hours float64) []any {
-	first := "-"
+	first := any("-")
 	if m.FirstRecommendationSeconds != nil {
-		first = lengthText(*m.FirstRecommendationSeconds)
+		first = length(*m.FirstRecommendationSeconds)
 	}
 	return []any{
 		number(over(m.CPU.RequestedCoreHours, hours)), percentOf(m.CPU.SlackShare), percentOf(m.CPU.OverRequestShare), number(m.CPU.ThrottledCoreSeconds / 3600),
@@ -352,7 +355,7 @@ func printContainers(p *page, r *backtest.Report, hours float64, wide bool) {
 			}
 		}
 		p.printf("\n%s by policy %s:\n", title, names)
-		p.row(append([]any{"NAMESPACE", "WORKLOAD", "CONTAINER"}, measureHead...)...)
+		p.header(append([]string{"NAMESPACE", "WORKLOAD", "CONTAINER"}, measureHead...)...)
 		for j := range list {
 			c := &list[j]
 			p.row(append([]any{c.Namespace, c.Workload, c.Container}, measureCells(&c.Measures, hours)...)...)
@@ -410,6 +413,12 @@ func percentOf(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 func number(value float64) string {
 	return strconv.FormatFloat(value, 'g', max(3, len(strconv.Itoa(int(value)))), 64)
 }
+
+// length is a time in seconds.
+type length int64
+
+// String implements fmt.Stringer.
+func (s length) String() string { return lengthText(int64(s)) }
 
 // lengthText writes a time in days and hours, or in smaller units.
 func lengthText(seconds int64) string {

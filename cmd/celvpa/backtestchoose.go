@@ -61,6 +61,8 @@ func (c *chooser) check(cmd *cobra.Command, o *backtestOptions) (err error) {
 	switch {
 	case len(o.sweeps) == 0 && len(o.rules.more) == 0:
 		return errors.New("--choose has nothing to choose from: add --sweep, or leave out --pipelines")
+	case o.selector != nil:
+		return errors.New("--choose chooses for all VerticalPodAutoscalers of a class: leave out -l, or make classes of a label with --class label:KEY")
 	case o.form == "csv" || o.form == "html":
 		return errors.New("--choose is for -o table, wide, json and yaml")
 	case byLabel && key == "" || !byLabel && !slices.Contains([]string{"all", "namespace", "kind"}, c.class):
@@ -325,7 +327,7 @@ func (c *chooser) printChoice(p *page, choice *backtest.Choice) {
 		}
 	}
 	p.printf("\n")
-	p.row(append([]any{"CLASS", "PART", "POLICY"}, measureHead...)...)
+	p.header(append([]string{"CLASS", "PART", "POLICY"}, measureHead...)...)
 	rows := func(class, policy string, parts *backtest.Parts) {
 		for _, part := range []struct {
 			name     string

@@ -157,3 +157,45 @@ func TestOnlyOfflineCommandsWriteFiles(t *testing.T) {
 	slices.Sort(found)
 	require.Equal(t, offline, found)
 }
+
+// TestANameThatIsLikeAKnownOneIsNamed, whatever it is the name of.
+func TestANameThatIsLikeAKnownOneIsNamed(t *testing.T) {
+	file := write(t, t.TempDir(), "tiers.yaml", tiers())
+	config := write(t, t.TempDir(), "kubeconfig", "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'http://localhost:1'}}]\ncontexts: [{name: prod, context: {cluster: a}}]\n")
+	for args, want := range map[string]string{
+		"plann":                            "plan",
+		"help plann":                       "plan",
+		"rules shwo":                       "show",
+		"reference flag":                   "flags",
+		"plan --selectr a":                 "--selector",
+		"updater --eviction-tolerence=1":   "--eviction-tolerance",
+		"list -o wid":                      "wide",
+		"rules list --sort-by piont":       "POINT",
+		"rules list --pipeline defualt":    "default",
+		"rules list --pipelines folow":     "follow",
+		"plan --feature-gates InPlce=on":   "", // on is no boolean
+		"plan --feature-gates InPlce=true": "InPlace",
+		"backtest --choose true --least fotprint --sweep a=1 --history x": "footprint",
+		"rules show contaner-caps":                                        "container-caps",
+		"rules show container-caps@2.0.0":                                 "container-caps@1.0.0",
+		"rules show container-caps/policyy":                               "",
+		"rules points pod.updat":                                          "pod.update",
+		"rules new windw":                                                 "window",
+		"list --context prd":                                              "prod",
+		"explain silvr":                                                   "silver",
+		"explain deplo/web":                                               "deploy",
+	} {
+		words := strings.Fields(args)
+		switch words[0] {
+		case "explain":
+			words = append(words, "-f", file)
+		case "list":
+			words = append(words, "--kubeconfig", config)
+		}
+		_, _, err := run("", words...)
+		require.Error(t, err, args)
+		if want != "" {
+			require.ErrorContains(t, err, "did you mean "+want+"?", args)
+		}
+	}
+}

@@ -27,7 +27,7 @@ func TestShellsCompleteValues(t *testing.T) {
 		"rules show --rules-dir " + dir + "/missing co":                     nil,
 		"rules show container-caps extra":                                   nil,
 		"rules diff ":                                                       {"shipped"},
-		"rules diff --live -o ":                                             {"table", "wide", "json", "yaml"},
+		"rules diff --live -o ":                                             {"table", "wide", "name", "json", "yaml"},
 		"validate --rules-dir " + dir + "/missing --pipeline ":              nil,
 		"rules lint --rules-dir " + dir + " --feature-gates InPlace=true,C": {"InPlace=true,CPUStartupBoost=true"},
 	} {

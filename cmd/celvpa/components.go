@@ -29,6 +29,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/slim"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/engine"
 )
 
 // part is one component: its flags, the points that it runs, and how it joins a process.
@@ -74,7 +75,7 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 	if isComponent(name) {
 		o.program = "vpa-" + name
 	}
-	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: name, Short: short, Example: componentExamples[name], Args: cobra.NoArgs}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cmd.Root().ResetCommands() // the flags of the others take half a megabyte
 		// Components have something to put in order when they are stopped; all other commands end on the first signal. The second
@@ -136,6 +137,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return fmt.Errorf("the rules cannot be used:\n%w", err)
 	}
+	ctrl.Log.Info("starting", o.started(source.Rules().Default())...)
 	var reads []client.Object
 	for _, p := range parts {
 		reads = append(reads, p.reads...)
@@ -175,8 +177,19 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 			return err
 		}
 	}
-	ctrl.Log.Info("starting", "pipeline", source.Rules().Default().Pipeline(), "digest", source.Rules().Default().Digest())
 	return proc.start(ctx, o.webhook.shutdownDelay)
+}
+
+// started is what the first line of the log says.
+func (o *options) started(rules *engine.Plan) []any {
+	out := []any{"version", newBuildInfo().Version, "pipeline", rules.Pipeline(), "digest", rules.Digest()}
+	if every := o.recommender.interval; every > 0 {
+		out = append(out, "recommenderInterval", every.String())
+	}
+	if every := o.updater.interval; every > 0 {
+		out = append(out, "updaterInterval", every.String())
+	}
+	return out
 }
 
 // shadows records for one component what overlays that are not enforced would change. Its recorder is the one of the component.

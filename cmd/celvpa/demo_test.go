@@ -32,7 +32,7 @@ func TestTheDemo(t *testing.T) {
 		`shop/auth-0 +Skip +eligibility/too-few-replicas\nshop/web-0 +InPlace +update/resize\nshop/web-1 +Wait +update/budget-spent\n`,
 		`\neligibility/too-few-replicas: The workload has 1 live pod, fewer than\s+minReplicas \(2, set by --min-replicas\)\n`,
 		`\nupdate/resize: Its requests are outside the recommended range\nupdate/budget-spent: 1 of 2 replicas run undisturbed`,
-		`blocked: the workload has 1 live pod(?s:.*)Misconfigured: eligibility/too-few-replicas, pod auth-0\n  → `,
+		`blocked: the workload has 1 live pod(?s:.*)Misconfigured: eligibility/too-few-replicas, pod auth-0\n  until it has 2 live pods`,
 		`\$ celvpa rules lint \S+\nnothing found\n`,
 		`1 table, 1 row, 0 failed\n`,
 		`  estimate: param marginFraction 0\.15 → 0\.3\n`,

@@ -139,7 +139,7 @@ func TestLintNamesWhereAnOverlayShouldInsert(t *testing.T) {
 
 func TestARecipeThatDoesNotExist(t *testing.T) {
 	_, err := celvpa(t, "rules", "new", "windw")
-	require.ErrorContains(t, err, `there is no recipe "windw"; there are after-deploy, after-oom, batch, `)
+	require.ErrorContains(t, err, `there is no recipe "windw"; did you mean window? there are after-deploy, after-oom, batch, `)
 }
 
 // followsPage goes through a page, which has at least so many commands.

@@ -38,7 +38,8 @@ func explainCommand(compile compileFunc) *cobra.Command {
 		Use:   "explain [[KIND] NAME | KIND/NAME]",
 		Short: "Show why a VPA recommends what it does, what happens to its pods next, and what blocks that",
 		Long: `Explains one VerticalPodAutoscaler of a cluster. NAME is that of a VerticalPodAutoscaler, of a pod or of a workload;
-KIND/NAME, as in pod/web-1 or deploy/web, says which. Without it, the only VerticalPodAutoscaler of the namespace is explained.
+KIND/NAME, as in pod/web-1 or deploy/web, says which. Without it, the only VerticalPodAutoscaler of the namespace is
+explained, or the only one with the labels of -l.
 
 The first line is the verdict: what happens next, or what keeps it from happening. Below are the blockers, the most urgent
 first, each with a token that scripts can rely on; then what is recommended, by which rule; then what the updater would do with
@@ -67,7 +68,7 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 	cmd.Flags().StringArrayVar(&o.usage, "usage", nil, "with -f: file with usage, or - for standard input; can be repeated")
 	cmd.Flags().StringVar(&o.now, "now", "", "with -f: the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = that of the last row of usage, without --usage that of the newest checkpoint, or now without any")
 	o.addProcesses(cmd)
-	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "html")
+	o.addTables(cmd, "table", "table", "wide", "json", "yaml", "html")
 	return cmd
 }
 
@@ -75,6 +76,7 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 func (o *explainOptions) addCluster(cmd *cobra.Command, compile compileFunc) {
 	cmd.Args = takes(0, 2)
 	o.rules.compile, o.rules.points = compile, explain.Points
+	o.addSelector(cmd)
 	o.live.add(cmd, nil)
 	o.addProcesses(cmd)
 }
@@ -99,7 +101,7 @@ func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 	case len(o.files) > 0 && (len(o.ask.Namespaces) > 0 || o.ask.ServiceAccount != ""):
 		return errors.New("-f excludes --celvpa-namespace and --service-account: with manifests, no process is asked")
 	}
-	subject, err := explain.ParseSubject(o.live.overrides.Context.Namespace, args...)
+	subject, err := o.subject(o.live.overrides.Context.Namespace, args)
 	if err != nil {
 		return err
 	}
@@ -119,6 +121,14 @@ func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 		"table": func(p *page) { printSummary(p, report) },
 		"wide":  func(p *page) { printReport(p, report) },
 	}))
+}
+
+// subject is what arguments name.
+func (o *explainOptions) subject(namespace string, args []string) (explain.Subject, error) {
+	if o.selector != nil && len(args) > 0 {
+		return explain.Subject{}, fmt.Errorf("name an object, or choose one with -l, but not both: %s -l %s", strings.Join(args, " "), o.selector)
+	}
+	return explain.ParseSubject(namespace, args...)
 }
 
 // offlineReport explains an object of manifests.
@@ -141,7 +151,7 @@ func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subje
 		return nil, err
 	}
 	cluster, unusable := simulate.Load(set, book, simulate.At(now))
-	m := explain.Manifests{Cluster: cluster, Set: set, Now: now}
+	m := explain.Manifests{Cluster: cluster, Set: set, Now: now, Selector: o.selector}
 	if len(o.usage) > 0 {
 		m.Usage = usage
 	}
@@ -165,8 +175,9 @@ func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject
 	}
 	now := time.Now().UTC()
 	options := explain.Options{
-		Client: c,
-		Now:    now,
+		Client:   c,
+		Now:      now,
+		Selector: o.selector,
 		Ask: func(ctx context.Context, namespace, name string) (*ask.Result, error) {
 			return ask.VPA(ctx, o.ask, namespace, name)
 		},
@@ -195,7 +206,11 @@ func (o *explainOptions) book(flags bool) (*compile.Rulebook, error) {
 
 // printSummary prints a report for a screen: the verdict, what blocks, the numbers, and the pods with what changes and why.
 func printSummary(p *page, r *explain.Report) {
-	p.wrapped("", r.Verdict.Text+" ("+r.Verdict.Token+")")
+	verdict := r.Verdict.Text
+	if r.Verdict.Token != "unknown" {
+		verdict += " (" + r.Verdict.Token + ")"
+	}
+	p.wrapped("", verdict)
 	printSubject(p, r)
 	blocks := slices.DeleteFunc(slices.Clone(r.Findings), func(f explain.Finding) bool {
 		ofPods := strings.Contains(f.Token, "/") // is said with the pods
@@ -221,7 +236,7 @@ func printTargets(p *page, list []explain.Amounts) {
 		return
 	}
 	p.printf("\n")
-	p.row("CONTAINER", "RESOURCE", "P90", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
+	p.header("CONTAINER", "RESOURCE", "P90", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
 	for i := range list {
 		a := &list[i]
 		by := "-"
@@ -349,7 +364,7 @@ func printFindings(p *page, findings []explain.Finding) {
 			p.wrapped("    ", f.Text)
 		}
 		if f.WayOut != "" {
-			p.wrapped("  → ", f.WayOut)
+			p.wrapped("  ", f.NextStep())
 		}
 	}
 }
@@ -362,7 +377,7 @@ func printAmounts(p *page, list []explain.Amounts) {
 		return
 	}
 	p.printf("\n")
-	p.row("CONTAINER", "RESOURCE", "P50", "P90", "P95", "LAST", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
+	p.header("CONTAINER", "RESOURCE", "P50", "P90", "P95", "LAST", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
 	for i := range list {
 		a := &list[i]
 		cells := []any{cmp.Or(a.Container, podRow), a.Resource}
@@ -407,7 +422,7 @@ func printPods(p *page, pods []explain.Pod) {
 		return
 	}
 	p.printf("\n")
-	p.row("POD", "ACTION", "RULE", "PRIORITY", "CHANGE", "NODE", "PHASE", "REASON")
+	p.header("POD", "ACTION", "RULE", "PRIORITY", "CHANGE", "NODE", "PHASE", "REASON")
 	for i := range pods {
 		pod := &pods[i]
 		changes := make([]string, len(pod.Change))
@@ -430,7 +445,7 @@ func printPods(p *page, pods []explain.Pod) {
 func printHistory(p *page, r *explain.Report) {
 	if len(r.Decisions) > 0 {
 		p.printf("\n")
-		p.row("TIME", "BY", "POD", "DECISION", "RULE", "WHY", "ID")
+		p.header("TIME", "BY", "POD", "DECISION", "RULE", "WHY", "ID")
 		for _, d := range r.Decisions {
 			why := strings.Join(append(slices.Clone(d.Changes), d.Reason), "; ")
 			p.row(stamp(d.Time), d.Component, cmp.Or(d.Pod, "-"), d.Action, cmp.Or(d.Rule, "-"), strings.Trim(why, "; "), d.ID)
@@ -439,7 +454,7 @@ func printHistory(p *page, r *explain.Report) {
 	}
 	if len(r.Events) > 0 {
 		p.printf("\n")
-		p.row("TIME", "TYPE", "EVENT", "MESSAGE")
+		p.header("TIME", "TYPE", "EVENT", "MESSAGE")
 		for _, e := range r.Events {
 			p.row(stamp(e.Time), e.Type, e.Reason, e.Message)
 		}
@@ -460,7 +475,7 @@ func printProcesses(p *page, r *explain.Report) {
 		return
 	}
 	p.printf("\n")
-	p.row("PROCESS", "INSTANCE", "VERSION", "RULES", "DIGEST", "OVERLAYS")
+	p.header("PROCESS", "INSTANCE", "VERSION", "RULES", "DIGEST", "OVERLAYS")
 	for _, process := range list {
 		p.row(process.Component, process.Instance, process.Version, process.Rules.Pipeline, process.Rules.Digest, cmp.Or(strings.Join(process.Rules.Overlays, ", "), "-"))
 	}

@@ -14,12 +14,14 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/features"
 	"k8s.io/klog/v2"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -275,7 +277,7 @@ func parseGates(text string) (map[string]bool, error) {
 		case name == "AllBeta": // there are none yet
 		default:
 			if _, known := facts.Gates[name]; !known {
-				return nil, fmt.Errorf("--feature-gates: there is no gate %q; known: %s", name, strings.Join(gateNames(), ", "))
+				return nil, fmt.Errorf("--feature-gates: there is no gate %q; %sknown: %s", name, faults.Near(name, gateNames()), strings.Join(gateNames(), ", "))
 			}
 			gates[name] = on
 		}
@@ -295,14 +297,19 @@ func gateHelp() string {
 	return strings.Join(lines, "\n")
 }
 
-// addLogging adds klog's flags, with upstream's default verbosity of 4.
+// defaultVerbosity is upstream's.
+const defaultVerbosity = 4
+
+// addLogging adds klog's flags.
 func addLogging(f *pflag.FlagSet) {
+	features.FeatureGates().Enabled(features.WatchListClient) // reads all: later, client-go would log each of them
 	set := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(set)
 	set.VisitAll(func(one *flag.Flag) {
 		if one.Name == "v" {
-			_ = one.Value.Set("4")
-			one.DefValue = "4"
+			one.DefValue = strconv.Itoa(defaultVerbosity)
+			_ = one.Value.Set(one.DefValue)
+			one.Usage += "; libraries log their details from " + strconv.Itoa(detailedFrom) + " on"
 		}
 		one.Usage = uncapitalised(one.Usage)
 	})

@@ -27,7 +27,7 @@ With --log-decisions they write each to their log, too. celvpa explain says why 
 		RunE: func(cmd *cobra.Command, args []string) error { return o.history(cmd, args) },
 	}
 	o.addCluster(cmd, compile)
-	o.printer.add(cmd, "table", "table", "json", "yaml")
+	o.addTables(cmd, "table", "table", "json", "yaml")
 	return cmd
 }
 
@@ -44,7 +44,7 @@ func (o *explainOptions) history(cmd *cobra.Command, args []string) error {
 	if err := o.printer.check(); err != nil {
 		return err
 	}
-	subject, err := explain.ParseSubject("", args...)
+	subject, err := o.subject("", args)
 	if err != nil {
 		return err
 	}

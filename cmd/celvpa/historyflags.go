@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/celvpa/celvpa/backtest/history"
 	prometheus "github.com/celvpa/celvpa/controllers/recommender/history"
+	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
@@ -29,11 +29,6 @@ func (h *historyFlags) add(cmd *cobra.Command) {
 	h.ofServer = pflag.NewFlagSet("history", pflag.ContinueOnError)
 	prometheus.AddReadFlags(h.ofServer, &h.server, "history")
 	f.AddFlagSet(h.ofServer)
-}
-
-// isServer says that a history is read from a server, and not from a file.
-func isServer(from string) bool {
-	return strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://")
 }
 
 // times are the ends of a part of the time; zero = open.
@@ -75,7 +70,7 @@ func (h *historyFlags) sources(cmd *cobra.Command, now time.Time, wanted times, 
 		return nil, fmt.Errorf("--history says where usage comes from: name a file, or the URL of a Prometheus")
 	}
 	served := h.served(now, wanted)
-	if slices.ContainsFunc(h.from, isServer) {
+	if slices.ContainsFunc(h.from, manifests.IsURL) {
 		if !served.from.Before(served.to) {
 			return nil, fmt.Errorf("what is replayed begins at %s, which is not before %s: see --from and --to", served.from.Format(time.RFC3339), served.to.Format(time.RFC3339))
 		}
@@ -93,7 +88,7 @@ func (h *historyFlags) sources(cmd *cobra.Command, now time.Time, wanted times, 
 	var out, servers []history.Source
 	var files []string
 	for _, from := range h.from {
-		if !isServer(from) {
+		if !manifests.IsURL(from) {
 			files = append(files, from)
 			continue
 		}

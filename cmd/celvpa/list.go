@@ -14,7 +14,7 @@ import (
 
 // vpasCommand lists VPAs with what is next for their pods.
 func vpasCommand(compile compileFunc) *cobra.Command {
-	o := &offline{}
+	o, w := &offline{}, &watching{}
 	cmd := &cobra.Command{
 		Use:   "list [-f PATH…]",
 		Short: "List VPAs: what their pods request against the target, what is next, and why not",
@@ -27,11 +27,14 @@ celvpa explain NAME says more, and asks the processes that run. -o wide adds the
 		Example: `  celvpa list
   kubectl vpa list -A -o wide
   celvpa list -A -o json | jq -r '.items[] | select(.next == "Evict") | .vpa'`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runList(cmd, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return w.run(cmd, o, func() error { return runList(cmd, o) })
+		},
 	}
 	o.add(cmd, compile)
 	cmd.Flags().StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
-	o.printer.add(cmd, "table", "table", "wide", "json", "yaml")
+	w.add(cmd)
+	o.addTables(cmd, "table", "table", "wide", "name", "json", "yaml")
 	return cmd
 }
 
@@ -45,7 +48,9 @@ func runList(cmd *cobra.Command, o *offline) error {
 	pods, _ := cluster.Pods() // the plan has reported what cannot be read
 	list := explain.NewList(vpas, pods, plan)
 	o.printNotes(cmd, cluster.Notes())
-	if err := o.print(cmd.OutOrStdout(), list, tables(func(p *page, wide bool) { printList(p, list, wide) })); err != nil {
+	forms := tables(func(p *page, wide bool) { printList(p, list, wide) })
+	forms["name"] = names(vpaResource, list.Items, func(r *explain.Row) string { return r.VPA })
+	if err := o.print(cmd.OutOrStdout(), list, forms); err != nil {
 		return err
 	}
 	return o.end(faults.Join(unread, unplanned, unusable), len(list.Items) == 0, "there is no VerticalPodAutoscaler in %s", false)
@@ -56,9 +61,9 @@ func printList(p *page, list *explain.List, wide bool) {
 		return
 	}
 	if wide {
-		p.row("NAMESPACE", "NAME", "TARGET", "MODE", "PODS", "CPU", "MEMORY", "NEXT", "CLASS", "WHY", "REASON")
+		p.header("NAMESPACE", "NAME", "TARGET", "MODE", "PODS", "CPU", "MEMORY", "NEXT", "CLASS", "WHY", "REASON")
 	} else {
-		p.row("NAMESPACE", "NAME", "CPU", "MEMORY", "CLASS", "WHY")
+		p.header("NAMESPACE", "NAME", "CPU", "MEMORY", "CLASS", "WHY")
 	}
 	for _, r := range list.WorstFirst() {
 		namespace, name, _ := strings.Cut(r.VPA, "/")

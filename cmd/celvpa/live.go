@@ -24,6 +24,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
@@ -89,7 +90,7 @@ func (l *live) rest() (*rest.Config, error) {
 		return nil, fmt.Errorf("there is no cluster to read: none is in %s; give --kubeconfig and --context", strings.Join(l.loading.GetLoadingPrecedence(), ", "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("there is no cluster to read: %w; give --kubeconfig and --context", err)
+		return nil, fmt.Errorf("there is no cluster to read: %w; %sgive --kubeconfig and --context", err, faults.Near(l.overrides.CurrentContext, l.contexts("")))
 	}
 	config.QPS, config.Burst, config.Timeout, config.UserAgent = liveQPS, liveBurst, liveTimeout, userAgent("celvpa")
 	return config, nil

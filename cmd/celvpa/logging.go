@@ -17,7 +17,7 @@ func setupLogging(format string) error {
 		ctrl.SetLogger(inLines(klog.NewKlogr()))
 	case "json":
 		logger := zap.New(zap.JSONEncoder(), zap.Level(zapcore.Level(-verbosity())), zap.StacktraceLevel(zapcore.PanicLevel))
-		ctrl.SetLogger(logger)
+		ctrl.SetLogger(jsonLines(logger))
 		klog.SetLogger(logger)
 	default:
 		return fmt.Errorf("--logging-format is %q; use text or json", format)
@@ -34,39 +34,61 @@ func verbosity() int {
 	return n
 }
 
+// detailedFrom is the verbosity from which on libraries log details, too: a line for each watch, above those of celvpa at the
+// default verbosity.
+const detailedFrom = defaultVerbosity + 1
+
+// jsonLines is a logger of JSON without the details of libraries.
+func jsonLines(log logr.Logger) logr.Logger {
+	return log.WithSink(lineSink{LogSink: log.GetSink(), json: true}.WithCallDepth(1))
+}
+
 // inLines is a logger that writes one line a message. klog writes texts with line breaks as they are, control characters included:
 // messages of nodes, API servers and events, of which tenants write some.
 func inLines(log logr.Logger) logr.Logger {
-	return log.WithSink(lineSink{log.GetSink()}.WithCallDepth(1))
+	return log.WithSink(lineSink{LogSink: log.GetSink()}.WithCallDepth(1))
 }
 
-type lineSink struct{ logr.LogSink }
+type lineSink struct {
+	logr.LogSink
+	json    bool // which keeps lines itself
+	library bool
+}
+
+// Enabled implements logr.LogSink.
+func (s lineSink) Enabled(level int) bool {
+	return (!s.library || level == 0 || klog.V(detailedFrom).Enabled()) && s.LogSink.Enabled(level)
+}
 
 // Info implements logr.LogSink.
 func (s lineSink) Info(level int, text string, values ...any) {
-	s.LogSink.Info(level, text, lines(values)...)
+	s.LogSink.Info(level, text, s.lines(values)...)
 }
 
 // Error implements logr.LogSink.
 func (s lineSink) Error(err error, text string, values ...any) {
-	if err != nil && broken(err.Error()) {
+	if err != nil && !s.json && broken(err.Error()) {
 		values, err = append([]any{"err", err}, values...), nil
 	}
-	s.LogSink.Error(err, text, lines(values)...)
+	s.LogSink.Error(err, text, s.lines(values)...)
 }
 
 // WithValues implements logr.LogSink.
 func (s lineSink) WithValues(values ...any) logr.LogSink {
-	return lineSink{s.LogSink.WithValues(lines(values)...)}
+	s.LogSink = s.LogSink.WithValues(s.lines(values)...)
+	return s
 }
 
 // WithName implements logr.LogSink.
-func (s lineSink) WithName(name string) logr.LogSink { return lineSink{s.LogSink.WithName(name)} }
+func (s lineSink) WithName(name string) logr.LogSink {
+	s.LogSink, s.library = s.LogSink.WithName(name), s.library || name == "controller-runtime"
+	return s
+}
 
 // WithCallDepth implements logr.CallDepthLogSink.
 func (s lineSink) WithCallDepth(depth int) logr.LogSink {
 	if deep, ok := s.LogSink.(logr.CallDepthLogSink); ok {
-		return lineSink{deep.WithCallDepth(depth)}
+		s.LogSink = deep.WithCallDepth(depth)
 	}
 	return s
 }
@@ -78,7 +100,10 @@ type escaped string
 const stackKey = "stack"
 
 // lines is a list of keys and values in turns in which texts with line breaks are to be escaped.
-func lines(values []any) []any {
+func (s lineSink) lines(values []any) []any {
+	if s.json {
+		return values
+	}
 	out := values
 	for i := 1; i < len(values); i += 2 {
 		text := ""

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -33,7 +35,7 @@ func TestALineOfTheLogStaysOneLine(t *testing.T) {
 	require.NoError(t, flags.Set("stderrthreshold", "FATAL"))
 	require.NoError(t, flags.Set("one_output", "true"))
 	klog.SetOutput(&text)
-	for format, log := range map[string]logr.Logger{"text": inLines(klog.NewKlogr()), "json": zap.New(zap.JSONEncoder(), zap.WriteTo(&structured))} {
+	for format, log := range map[string]logr.Logger{"text": inLines(klog.NewKlogr()), "json": jsonLines(zap.New(zap.JSONEncoder(), zap.WriteTo(&structured)))} {
 		out := map[string]*bytes.Buffer{"text": &text, "json": &structured}[format]
 		for kind, write := range map[string]func(logr.Logger){
 			"a value":            func(l logr.Logger) { l.Info("m", "note", injected) },
@@ -65,4 +67,47 @@ func TestALineOfTheLogStaysOneLine(t *testing.T) {
 			require.NotContains(t, fields, "x", "%s", kind)
 		}
 	}
+}
+
+// TestLibrariesLogNoDetailsByDefault: client-go's watches took fifty lines, before any of celvpa's.
+func TestLibrariesLogNoDetailsByDefault(t *testing.T) {
+	defer klog.CaptureState().Restore()
+	var text bytes.Buffer
+	flags := flag.NewFlagSet("", flag.PanicOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true"} {
+		require.NoError(t, flags.Set(name, value))
+	}
+	klog.SetOutput(&text)
+	logged := func(v string) (names []string) {
+		require.NoError(t, flags.Set("v", v))
+		text.Reset()
+		log := inLines(klog.NewKlogr())
+		library := log.WithName("controller-runtime").WithName("cache").WithValues("a", "b").WithCallDepth(0)
+		log.WithName("updater").V(4).Info("own detail")
+		library.Info("a library's line")
+		library.V(3).Info("a library's detail")
+		library.Error(errors.New("broken"), "a library's error")
+		klog.Flush()
+		for line := range strings.Lines(text.String()) {
+			require.Contains(t, line, "logging_test.go:", "whoever logged it is named")
+			names = append(names, strings.Split(line, `"`)[1])
+		}
+		return names
+	}
+	require.Equal(t, []string{"own detail", "a library's line", "a library's error"}, logged("4"))
+	require.Equal(t, []string{"own detail", "a library's line", "a library's detail", "a library's error"}, logged("5"))
+	require.Equal(t, []string{"a library's line", "a library's error"}, logged("0"))
+}
+
+// TestTheLogBeginsWithWhatRuns: the version, the rules and the interval.
+func TestTheLogBeginsWithWhatRuns(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	kubeconfig := write(t, t.TempDir(), "config",
+		"{clusters: [{name: c, cluster: {server: '"+server.URL+"'}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}")
+	require.Regexp(t, `^I\d+ .* "starting" version="[^"]+" pipeline="default@1\.0\.0" digest="\w+" updaterInterval="30s"\n`,
+		called(t, "updater", "--kubeconfig", kubeconfig, "--updater-interval", "30s"))
+	require.Regexp(t, `^\{"level":"info","ts":[\d.e+]+,"msg":"starting","version":"[^"]+","pipeline":"default@1\.0\.0","digest":"\w+","recommenderInterval":"1m0s"\}\n`,
+		called(t, "recommender", "--kubeconfig", kubeconfig, "--logging-format", "json"))
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -61,14 +62,14 @@ func printErrors(out io.Writer, err error) {
 
 // rootCommand is celvpa with all its commands, whose rules compile compiles.
 func rootCommand(compile compileFunc) *cobra.Command {
-	root := &cobra.Command{
+	root := parentCommand(&cobra.Command{
 		Use:   "celvpa",
 		Short: "A Vertical Pod Autoscaler whose every decision is a rule in a file",
 		Long: `celvpa sizes pods from what they use. It speaks upstream VPA's API (autoscaling.k8s.io/v1), and its policy is
 written in CEL rule files that can be read and changed without touching Go.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}
+	})
 	root.AddGroup(
 		&cobra.Group{ID: componentGroup, Title: "Components, which run in a cluster:"},
 		&cobra.Group{ID: answerGroup, Title: "Questions about manifests, or about a cluster that is only read:"},
@@ -91,14 +92,33 @@ written in CEL rule files that can be read and changed without touching Go.`,
 	add("", referenceCommand(), versionCommand(compile))
 	addVersionFlag(root)
 	refuseUnknownWords(root)
+	setHelp(root)
 	root.SetGlobalNormalizationFunc(normalize)
 	root.SetFlagErrorFunc(badFlag)
 	return root
 }
 
-// badFlag says where the flags of a command are listed.
+// badFlag says which flag may be meant, and where the flags of a command are listed.
 func badFlag(cmd *cobra.Command, err error) error {
-	return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
+	hint := ""
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		hint = faults.Near("--"+unknown.GetSpecifiedName(), names)
+	}
+	return fmt.Errorf("%w; %s%s --help lists the flags", err, hint, cmd.CommandPath())
+}
+
+// unknownCommand refuses arguments of a command that only has others.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return fmt.Errorf("unknown command %q for %q; %s%[2]s --help says what there is", args[0], cmd.CommandPath(), faults.Near(args[0], names))
 }
 
 // takes refuses fewer or more arguments, and says how the command is written. most is 0 without a bound.
@@ -122,18 +142,18 @@ func refuseUnknownWords(root *cobra.Command) {
 		case "help":
 			cmd.Args = func(cmd *cobra.Command, args []string) error {
 				found, rest, err := cmd.Root().Find(args)
-				if err == nil && len(rest) > 0 {
-					err = fmt.Errorf("unknown command %q for %q", rest[0], found.CommandPath())
+				if err != nil {
+					return err
 				}
-				return err
+				return unknownCommand(found, rest)
 			}
 		}
 	}
 }
 
-// parentCommand makes a command that only has others refuse what is none of them, as the root does.
+// parentCommand makes a command that only has others refuse what is none of them.
 func parentCommand(cmd *cobra.Command) *cobra.Command {
-	cmd.Args = cobra.NoArgs
+	cmd.Args = unknownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd
 }

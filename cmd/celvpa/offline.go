@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -20,18 +21,19 @@ import (
 const inputHelp = `Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
 --kubeconfig, --context, -n, -A and --as say. It only gets and lists.
 
-PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. `
+PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, a URL, or - for standard input. `
 
 // offline is what the commands that work on manifests, or on the objects of a cluster, have in common.
 type offline struct {
 	printer
-	files   []string
-	ignore  []string
-	live    live
-	explain bool
-	now     string
-	rules   policyFlags
-	display *progress // set by load
+	files    []string
+	ignore   []string
+	selector labels.Selector // of VPAs; nil = all
+	live     live
+	explain  bool
+	now      string
+	rules    policyFlags
+	display  *progress // set by load
 }
 
 // add gives a command the flags that all of them have.
@@ -42,8 +44,9 @@ func (o *offline) add(cmd *cobra.Command, compile compileFunc) {
 		}
 		return nil
 	}
-	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
+	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file, folder or URL with manifests, or - for standard input; can be repeated")
 	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil, "pattern of files and folders to leave out below folders of -f, as in .gitignore, e.g. charts or **/test/*.yaml; can be repeated")
+	o.addSelector(cmd)
 	o.rules.compile = compile
 	o.rules.add(cmd)
 	o.live.add(cmd, o.rules.of.kinds)
@@ -106,7 +109,35 @@ func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time)
 	}
 	cluster, unusable := simulate.Load(set, book, simulate.At(at))
 	cluster.Watch = o.display.count
-	return cluster, faults.Join(unread, unusable)
+	return cluster, faults.Join(unread, unusable, o.narrow(cluster))
+}
+
+// narrow makes answers be about the VPAs of --selector. The error is that it matches none.
+func (o *offline) narrow(cluster *simulate.Cluster) error {
+	if o.selector == nil || cluster.Select(o.selector) {
+		return nil
+	}
+	return fmt.Errorf("no VerticalPodAutoscaler in %s matches -l %s", o.input(), o.selector)
+}
+
+// input names what is read, for messages.
+func (o *offline) input() string {
+	if len(o.files) == 0 {
+		return o.live.String()
+	}
+	return strings.Join(o.files, ", ")
+}
+
+// addSelector adds --selector.
+func (o *offline) addSelector(cmd *cobra.Command) {
+	cmd.Flags().FuncP("selector", "l", "`labels` of the VerticalPodAutoscalers to answer about, as in kubectl: app=web,tier!=test, or 'tier in (a, b)'; empty = all", func(text string) error {
+		selector, err := labels.Parse(text)
+		if err == nil && !selector.Empty() {
+			o.selector = selector
+		}
+		return err
+	})
+	completes(cmd, "selector", func(string) []string { return nil })
 }
 
 // open checks the flags of a command without others, and loads its cluster. unread is what cannot be used of the objects.
@@ -146,11 +177,7 @@ func (o *offline) end(errs error, empty bool, nothing string, no bool) error {
 	case errs != nil:
 		return errs
 	case empty:
-		from := strings.Join(o.files, ", ")
-		if len(o.files) == 0 {
-			from = o.live.String()
-		}
-		return fmt.Errorf(nothing, from)
+		return fmt.Errorf(nothing, o.input())
 	case no:
 		return errNo
 	}

@@ -14,7 +14,7 @@ import (
 
 // planCommand shows what the updater would do.
 func planCommand(compile compileFunc) *cobra.Command {
-	o := &offline{}
+	o, w := &offline{}, &watching{}
 	cmd := &cobra.Command{
 		Use:   "plan [-f PATH…]",
 		Short: "Show what the updater would do with the running pods in manifests, and why",
@@ -44,13 +44,17 @@ could not be used. Readable input is answered even then.`,
   celvpa recommend -f deploy/ --usage usage.csv -o yaml | celvpa plan -f - -f pods.yaml -f deploy/
   celvpa plan -f pods.yaml -f deploy/ --now 2026-01-31T12:00:00Z -o json
   celvpa plan -f pods.yaml -f deploy/ --rules-dir my-rules --feature-gates InPlace=true --eviction-tolerance 0.2`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runPlan(cmd, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return w.run(cmd, o, func() error { return runPlan(cmd, o) })
+		},
 	}
 	o.add(cmd, compile)
 	f := cmd.Flags()
 	f.StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
 	f.BoolVar(&o.explain, "explain", false, "show for each pod what would be changed and, step by step, which rule decided what")
-	o.printer.add(cmd, "table", "table", "wide", "json", "yaml")
+	w.add(cmd)
+	o.addTables(cmd, "table", "table", "wide", "name", "json", "yaml")
+	cmd.MarkFlagsMutuallyExclusive("no-headers", "explain")
 	return cmd
 }
 
@@ -61,7 +65,9 @@ func runPlan(cmd *cobra.Command, o *offline) error {
 	}
 	result, unusable := cluster.Plan(o.explain)
 	o.printNotes(cmd, cluster.Notes())
-	if err := o.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printPlan(p, result, o.explain, wide) })); err != nil {
+	forms := tables(func(p *page, wide bool) { printPlan(p, result, o.explain, wide) })
+	forms["name"] = names("pod", result.Items, func(pod *answers.PlannedPod) string { return pod.Pod })
+	if err := o.print(cmd.OutOrStdout(), result, forms); err != nil {
 		return err
 	}
 	nothing := len(result.Items) == 0 && result.VPAs == 0
@@ -73,9 +79,9 @@ func printPlan(p *page, r *simulate.Plan, explain, wide bool) {
 		return
 	}
 	if wide {
-		p.row("POD", "VPA", "ACTION", "RULE", "PRIORITY", "REASON", "CHANGE")
+		p.header("POD", "VPA", "ACTION", "RULE", "PRIORITY", "REASON", "CHANGE")
 	} else {
-		p.row("POD", "ACTION", "RULE")
+		p.header("POD", "ACTION", "RULE")
 	}
 	for i := range r.Items {
 		item := &r.Items[i]

@@ -47,7 +47,7 @@ func TestThePlanCommand(t *testing.T) {
 		"an overlay that is no good":  {args: "-f shop.yaml -f -", stdin: "{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: odd}, spec: {change: [{disable: nothing}]}}", out: table, fails: "RuleOverlay odd cannot be used"},
 		"no running pods":             {args: "-f -", stdin: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), out: "celvpa: VerticalPodAutoscaler web/shop: no pod in the manifests belongs to its target, Deployment web/shop; add running pods with -f, as kubectl get pod -o yaml prints them\n"},
 		"nothing to plan for":         {args: "-f -", stdin: deploymentOf("shop", "app"), fails: "there is no pod and no VerticalPodAutoscaler in -: nothing was planned"},
-		"an output that there is not": {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, json or yaml`},
+		"an output that there is not": {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, name, json or yaml`},
 		"a time that is none":         {args: "-f shop.yaml --now soon", fails: `--now: "soon" is not a time`},
 		"no path":                     {fails: "no manifests are named with -f, and there is no cluster to read: "},
 		"a path without -f":           {args: "shop.yaml", fails: "files are named with -f: celvpa plan -f shop.yaml"},

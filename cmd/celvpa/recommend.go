@@ -65,7 +65,8 @@ could not be read, there was no VerticalPodAutoscaler, or the rules could not be
 	f.StringArrayVar(&o.usage, "usage", nil, "file with usage, or - for standard input; can be repeated")
 	f.StringVar(&o.now, "now", "", "the time to recommend for, in RFC 3339 or seconds since 1970; empty = that of the last row of usage, or now without any")
 	f.BoolVar(&o.explain, "explain", false, "show for each container, step by step, which rule changed what, and why")
-	o.printer.add(cmd, "table", "table", "wide", "json", "yaml")
+	o.addTables(cmd, "table", "table", "wide", "name", "json", "yaml")
+	cmd.MarkFlagsMutuallyExclusive("no-headers", "explain")
 	return cmd
 }
 
@@ -85,7 +86,9 @@ func (o *recommendOptions) run(cmd *cobra.Command) error {
 	cluster, unloaded := o.load(cmd, book, now)
 	result, unusable := cluster.Recommend(usage, o.explain)
 	o.printNotes(cmd, append(notes, cluster.Notes()...))
-	if err := o.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printRecommendations(p, result, wide) })); err != nil {
+	forms := tables(func(p *page, wide bool) { printRecommendations(p, result, wide) })
+	forms["name"] = names(vpaResource, result.Items, func(v *vpav1.VerticalPodAutoscaler) string { return v.Namespace + "/" + v.Name })
+	if err := o.print(cmd.OutOrStdout(), result, forms); err != nil {
 		return err
 	}
 	return o.end(faults.Join(unloaded, unread, unusable), len(result.Items) == 0, "there is no VerticalPodAutoscaler in %s: nothing was recommended", result.Lacking())
@@ -98,11 +101,11 @@ func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
 	if len(r.Items) == 0 {
 		return
 	}
-	head := []any{"NAMESPACE", "VPA", "CONTAINER", "TARGET-CPU", "CPU-RANGE", "TARGET-MEMORY", "MEMORY-RANGE"}
+	head := []string{"NAMESPACE", "VPA", "CONTAINER", "TARGET-CPU", "CPU-RANGE", "TARGET-MEMORY", "MEMORY-RANGE"}
 	if wide {
-		head = []any{"NAMESPACE", "VPA", "CONTAINER", "TARGET-CPU", "TARGET-MEMORY", "LOWER-CPU", "LOWER-MEMORY", "UPPER-CPU", "UPPER-MEMORY", "UNCAPPED-CPU", "UNCAPPED-MEMORY", "WORKLOAD", "MODE"}
+		head = []string{"NAMESPACE", "VPA", "CONTAINER", "TARGET-CPU", "TARGET-MEMORY", "LOWER-CPU", "LOWER-MEMORY", "UPPER-CPU", "UPPER-MEMORY", "UNCAPPED-CPU", "UNCAPPED-MEMORY", "WORKLOAD", "MODE"}
 	}
-	p.row(head...)
+	p.header(head...)
 	for i := range r.Items {
 		v := &r.Items[i]
 		row := func(container string, target, lower, upper, uncapped corev1.ResourceList) {

@@ -54,7 +54,7 @@ func TestTheRecommendCommand(t *testing.T) {
 		"a half-life in days":            {args: "-f shop.yaml --cpu-histogram-decay-half-life 1d", fails: `"1d" is not a duration such as 30s, 5m or 24h`},
 		"a half-life of nothing":         {args: "-f shop.yaml --memory-histogram-decay-half-life 0s", fails: "--memory-histogram-decay-half-life: 0s is below the least allowed, 1ns"},
 		"a time that is none":            {args: "-f shop.yaml --now soon", fails: `--now: "soon" is not a time`},
-		"an output that there is not":    {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, json or yaml`},
+		"an output that there is not":    {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, name, json or yaml`},
 		"standard input for two things":  {args: "-f - --usage -", fails: "-f and --usage cannot both be standard input"},
 		"no path":                        {fails: "no manifests are named with -f, and there is no cluster to read: "},
 		"a path without -f":              {args: "shop.yaml", fails: "files are named with -f: celvpa recommend -f shop.yaml"},

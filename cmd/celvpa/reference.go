@@ -235,6 +235,7 @@ The points follow by name, and then what they share: [facts](#facts-of-several-p
 func pointsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "points [POINT]", Short: "Print the points at which rule sets plug in, or one of them, with their facts", Args: cobra.MaximumNArgs(1),
+		Example: "  celvpa rules points\n  celvpa rules points pod.update",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			all, err := policy.Registry()
 			if err != nil || len(args) > 0 {

@@ -78,8 +78,11 @@ func (f *finding) place() string {
 	return fmt.Sprintf("%s:%d:%d: ", file, f.at.Line, f.at.Col)
 }
 
-// relative is the path of a file from the working directory, with slashes; of one outside of it, the path as it is.
+// relative is the path of a file from the working directory, with slashes; of one outside of it, and a URL, as it is.
 func relative(file string) string {
+	if manifests.IsURL(file) {
+		return file
+	}
 	if filepath.IsAbs(file) {
 		if here, err := os.Getwd(); err == nil {
 			if below, err := filepath.Rel(here, file); err == nil && filepath.IsLocal(below) {
@@ -139,9 +142,9 @@ func (f *finding) github(p *page) {
 	p.printf("::%s %s::%s\n", command, strings.Join(properties, ","), inMessage.Replace(f.String()))
 }
 
-// onDisk reports whether a place is in a file, and not in standard input, a cluster or unknown.
+// onDisk reports whether a place is in a file, and not in standard input, a cluster or a URL, or unknown.
 func onDisk(file string) bool {
-	return file != "" && file != manifests.StdinName && file != manifests.ClusterName
+	return file != "" && file != manifests.StdinName && file != manifests.ClusterName && !manifests.IsURL(file)
 }
 
 // placed matches an error that begins with its place.

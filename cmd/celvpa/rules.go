@@ -23,7 +23,8 @@ import (
 
 // rulesCommand groups what an operator does with rule files.
 func rulesCommand(compile compileFunc) *cobra.Command {
-	cmd := parentCommand(&cobra.Command{Use: "rules", Short: "Look at rules, check them and see what a change does"})
+	cmd := parentCommand(&cobra.Command{Use: "rules", Short: "Look at rules, check them and see what a change does",
+		Example: "  celvpa rules list\n  celvpa rules show container-caps\n  celvpa rules lint my-rules\n  celvpa rules diff shipped my-rules"})
 	o := &ruleOptions{compile: compile}
 	o.add(cmd)
 	cmd.AddCommand(listCommand(o), showCommand(o), pointsCommand(), checksCommand(o), lintCommand(o), diffCommand(o), renderCommand(o), newCommand())
@@ -63,6 +64,7 @@ func listCommand(o *ruleOptions) *cobra.Command {
 	p := &printer{}
 	cmd := &cobra.Command{
 		Use: "list", Short: "List pipelines, overlays and rule sets, with where they run", Args: cobra.NoArgs,
+		Example: "  celvpa rules list\n  celvpa rules list --rules-dir my-rules -o wide\n  celvpa rules list --sort-by point --no-headers",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := p.check(); err != nil {
 				return err
@@ -78,7 +80,7 @@ func listCommand(o *ruleOptions) *cobra.Command {
 			})
 		},
 	}
-	p.add(cmd, "table", "table", "wide", "json", "yaml")
+	p.addTables(cmd, "table", "table", "wide", "json", "yaml")
 	return cmd
 }
 
@@ -124,13 +126,15 @@ func (l *ruleList) print(p *page, about func(string) string) {
 		p.printf("pipeline %s, digest %s%s\n", pipeline.Name, pipeline.Digest, serves)
 	}
 	if len(l.Overlays) > 0 {
-		p.row("\nOVERLAY", "MODE", "PRIORITY", "MATCHES", "AT", "DESCRIPTION")
+		p.printf("\n")
+		p.header("OVERLAY", "MODE", "PRIORITY", "MATCHES", "AT", "DESCRIPTION")
 		for _, overlay := range l.Overlays {
 			p.row(overlay.Name, overlay.Mode, overlay.Priority, overlay.Match, overlay.At, about(overlay.Description))
 		}
 		p.end()
 	}
-	p.row("\nPOINT", "RULE SET", "AT", "DESCRIPTION")
+	p.printf("\n")
+	p.header("POINT", "RULE SET", "AT", "DESCRIPTION")
 	for _, set := range l.RuleSets {
 		p.row(cmp.Or(set.Point, "(not run)"), set.RuleSet, set.At, about(set.Description))
 	}
@@ -146,6 +150,7 @@ func firstSentence(text string) string {
 func showCommand(o *ruleOptions) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME[@VERSION][/STAGE[/RULE]]", Short: "Show a rule set or a part of it with its digest, a pipeline or an overlay", Args: takes(1, 1),
+		Example: "  celvpa rules show update\n  celvpa rules show container-caps/policy\n  celvpa rules show default",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -200,8 +205,13 @@ func showRule(out io.Writer, o *ruleOptions, path string) error {
 		fmt.Fprintf(out, "# %s\n%s", o.Name.Pos.File, o.Name.Source())
 	}
 	if !found {
-		return fmt.Errorf("there is no rule set, pipeline or overlay %q; there are: %s", path,
-			strings.Join(slices.Concat(library.RuleSetIDs(), slices.Sorted(maps.Keys(library.Pipelines)), slices.Sorted(maps.Keys(library.Overlays))), ", "))
+		known := slices.Concat(slices.Sorted(maps.Keys(library.Pipelines)), slices.Sorted(maps.Keys(library.Overlays)), library.RuleSetIDs())
+		if !strings.Contains(path, "@") {
+			for i, id := range known {
+				known[i], _, _ = strings.Cut(id, "@")
+			}
+		}
+		return fmt.Errorf("there is no rule set, pipeline or overlay %q; %scelvpa rules list names all", path, faults.Near(path, slices.Compact(known)))
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestRulesAreListedAndShown(t *testing.T) {
 	_, err = celvpa(t, "rules", "show", "container-caps/politics")
 	require.ErrorContains(t, err, `rule set container-caps@1.0.0 has no "politics"; it has policy`)
 	_, err = celvpa(t, "rules", "show", "nothing")
-	require.ErrorContains(t, err, `there is no rule set, pipeline or overlay "nothing"; there are: admission-mode@1.0.0`)
+	require.ErrorContains(t, err, `there is no rule set, pipeline or overlay "nothing"; celvpa rules list names all`)
 	out, err = celvpa(t, "rules", "show", "default")
 	require.NoError(t, err)
 	require.Regexp(t, `^# rules/pipeline\.yaml, digest [0-9a-f]{12}\n`, out)

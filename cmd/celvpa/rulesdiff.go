@@ -74,7 +74,7 @@ func diffCommand(o *ruleOptions) *cobra.Command {
 	f.StringSliceVar(&d.tests, "tests", nil, "files or folders with test tables to run on both instead")
 	f.StringVar(&d.vpas, "vpa", "", "file with VerticalPodAutoscalers to compare the rules for; - = standard input")
 	d.live.add(cmd)
-	d.add(cmd, "table", "table", "wide", "json", "yaml")
+	d.addTables(cmd, "table", "table", "wide", "name", "json", "yaml")
 	for _, offline := range []string{"vpa", "answers", "tests"} {
 		cmd.MarkFlagsMutuallyExclusive("live", offline)
 	}

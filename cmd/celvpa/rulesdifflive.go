@@ -46,8 +46,9 @@ func (d *liveDiff) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&d.on, "live", false, "compare the rules in force with a candidate, by what both do in a cluster")
 	f.IntVar(&d.top, "top", 0, "with --live, how many VPAs to print; 0 = all")
-	f.StringArrayVarP(&d.files, "filename", "f", nil, "with --live, file or folder with the objects of a cluster to read instead, or - for standard input; can be repeated")
+	f.StringArrayVarP(&d.files, "filename", "f", nil, "with --live, file, folder or URL with the objects of a cluster to read instead, or - for standard input; can be repeated")
 	f.StringVar(&d.now, "now", "", "with --live, the time to compare at, in RFC 3339 or seconds since 1970; empty = that of the newest checkpoint of -f, or now without any")
+	d.addSelector(cmd)
 	d.live.add(cmd, append([]schema.GroupVersionKind{manifests.VPAKind, manifests.CheckpointKind}, manifests.PodKinds...))
 }
 
@@ -63,10 +64,10 @@ func (d *liveDiff) check(p *printer) error {
 		return nil
 	case flag != "":
 		return fmt.Errorf("--%s is for --live", flag)
-	case d.top != 0 || len(d.files) > 0 || d.now != "":
-		return errors.New("--top, --filename and --now are for --live")
-	case p.form == "wide":
-		return errors.New("--output is wide, which is for --live; use table, json or yaml")
+	case d.top != 0 || len(d.files) > 0 || d.now != "" || d.selector != nil:
+		return errors.New("--top, --filename, --selector and --now are for --live")
+	case p.form == "wide" || p.form == "name":
+		return fmt.Errorf("--output is %s, which is for --live; use table, json or yaml", p.form)
 	}
 	return nil
 }
@@ -95,6 +96,7 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 		return err
 	}
 	cluster, unloaded := simulate.Load(set, inForce.book, simulate.At(now))
+	unselected := d.narrow(cluster)
 	result, unusable := cluster.Compare(cmd.Context(), after, d.display.count)
 	if len(tried) > 0 {
 		notes = append(notes, "the candidate counts as enforced, whatever its mode: "+strings.Join(tried, ", "))
@@ -105,10 +107,12 @@ func (d *liveDiff) run(cmd *cobra.Command, o *ruleOptions, p *printer, candidate
 		left = len(result.Items) - d.top
 		result.Items = result.Items[:d.top]
 	}
-	if err := p.print(cmd.OutOrStdout(), result, tables(func(p *page, wide bool) { printImpact(p, result, left, wide) })); err != nil {
+	forms := tables(func(p *page, wide bool) { printImpact(p, result, left, wide) })
+	forms["name"] = names(vpaResource, result.Items, func(v *simulate.VPAImpact) string { return v.VPA })
+	if err := p.print(cmd.OutOrStdout(), result, forms); err != nil {
 		return err
 	}
-	return d.end(faults.Join(unread, shortened(unloaded), unusable), result.Totals.OfVPAs == 0, "there is no VerticalPodAutoscaler in %s: nothing was compared", false)
+	return d.end(faults.Join(unread, shortened(unloaded), unselected, unusable), result.Totals.OfVPAs == 0, "there is no VerticalPodAutoscaler in %s: nothing was compared", false)
 }
 
 // shortened are the faults of RuleOverlays beside the candidate, which are not in use: a line for each.
@@ -155,7 +159,7 @@ func printImpact(p *page, r *simulate.Impact, left int, wide bool) {
 		return
 	}
 	if len(r.Items) > 0 {
-		p.row("VPA", "PODS", "CPU-CORES", "MEMORY-GIB", "EVICT", "RESIZE", "WAIT", "CHANGE")
+		p.header("VPA", "PODS", "CPU-CORES", "MEMORY-GIB", "EVICT", "RESIZE", "WAIT", "CHANGE")
 	}
 	for i := range r.Items {
 		v := &r.Items[i]
@@ -167,7 +171,7 @@ func printImpact(p *page, r *simulate.Impact, left int, wide bool) {
 	}
 	if wide && len(r.Items) > 0 {
 		p.printf("\n")
-		p.row("POD", "VPA", "CPU-CORES", "MEMORY-GIB", "BEFORE", "AFTER", "CHANGE")
+		p.header("POD", "VPA", "CPU-CORES", "MEMORY-GIB", "BEFORE", "AFTER", "CHANGE")
 		for i := range r.Items {
 			for j := range r.Items[i].Pods {
 				pod := &r.Items[i].Pods[j]

@@ -34,8 +34,9 @@ func lintCommand(o *ruleOptions) *cobra.Command {
 		Long: "Lays each folder over the shipped rules, compiles all pipelines, alone and with each overlay, and runs the test\n" +
 			"tables among the files.\n" +
 			"Exit code 0: nothing found; 1: findings; 2: it could not be read.",
-		Args: takes(1, 0),
-		RunE: func(cmd *cobra.Command, paths []string) error { return lintRules(cmd.OutOrStdout(), p, o, paths) },
+		Example: "  celvpa rules lint my-rules\n  celvpa rules lint my-rules more-rules --feature-gates InPlace=true\n  celvpa rules lint my-rules -o github",
+		Args:    takes(1, 0),
+		RunE:    func(cmd *cobra.Command, paths []string) error { return lintRules(cmd.OutOrStdout(), p, o, paths) },
 	}
 	p.add(cmd, "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
 	return cmd

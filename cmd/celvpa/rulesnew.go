@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/examples/cookbook"
 )
 
@@ -25,13 +26,13 @@ func newCommand() *cobra.Command {
 			if len(args) == 1 {
 				text, err := cookbook.FS.ReadFile(args[0] + ".yaml")
 				if err != nil {
-					return fmt.Errorf("there is no recipe %q; there are %s", args[0], strings.Join(recipes(), ", "))
+					return fmt.Errorf("there is no recipe %q; %sthere are %s", args[0], faults.Near(args[0], recipes()), strings.Join(recipes(), ", "))
 				}
 				_, err = cmd.OutOrStdout().Write(text)
 				return err
 			}
 			out := newPage(cmd.OutOrStdout())
-			out.row("RECIPE", "WHAT IT DOES")
+			out.header("RECIPE", "WHAT IT DOES")
 			for _, name := range recipes() {
 				text, err := cookbook.FS.ReadFile(name + ".yaml")
 				if err != nil {

@@ -51,7 +51,7 @@ VerticalPodAutoscaler, or the rules could not be used. Readable input is judged 
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.add(cmd, compile)
-	cmd.Flags().StringArrayVar(&o.old, "old", nil, "file or folder with the objects as they are now; can be repeated")
+	cmd.Flags().StringArrayVar(&o.old, "old", nil, "file, folder or URL with the objects as they are now; can be repeated")
 	o.printer.add(cmd, "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
 	return cmd
 }
@@ -68,7 +68,8 @@ func (o *validateOptions) run(cmd *cobra.Command) error {
 	old, oldUnread := manifests.Files{Paths: o.old, Ignore: o.ignore}.Read(cmd.InOrStdin())
 	result, unusable := cluster.Validate(old)
 	errs := faults.Join(unread, oldUnread, unusable)
-	forms := validationReport(result, errs).or(map[string]func(*page){"table": func(p *page) { printJudgements(p, result) }})
+	checks := validationReport(result, errs)
+	forms := checks.or(map[string]func(*page){"table": func(p *page) { printJudgements(p, result, checks) }})
 	o.printNotes(cmd, cluster.Notes())
 	if err := o.print(cmd.OutOrStdout(), result, forms); err != nil {
 		return err
@@ -76,19 +77,23 @@ func (o *validateOptions) run(cmd *cobra.Command) error {
 	return o.end(errs, len(result.Items) == 0, "there is no VerticalPodAutoscaler in %s: nothing was judged", result.Refused())
 }
 
-// printJudgements prints a line for each object, and below it what is wrong.
-func printJudgements(p *page, r *simulate.Validation) {
-	for _, item := range r.Items {
+// printJudgements prints a line for each object, and below it what is wrong and where.
+func printJudgements(p *page, r *simulate.Validation, of *report) {
+	for i, item := range r.Items {
 		verdict := "allowed"
 		if !item.Allowed {
 			verdict = "refused"
 		}
 		p.printf("%s: %s (%s)\n", item.Object, verdict, item.Source)
-		for _, c := range item.Causes {
-			p.printf("  %s\n", c)
-		}
-		for _, c := range item.Warnings {
-			p.printf("  warning: %s\n", c)
+		for _, f := range of.checks[i].findings {
+			kind, place := "", ""
+			if f.warning {
+				kind = "warning: "
+			}
+			if f.at.Line > 0 {
+				place = f.place()
+			}
+			p.printf("  %s%s%s (rule %s)\n", place, kind, f.message, f.rule)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +14,7 @@ import (
 // plain is a valid object.
 const plain = "apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: plain}\nspec: {targetRef: {kind: Deployment, name: plain}}\n"
 
-const gateOff = "  spec.updatePolicy.updateMode: update mode InPlace is behind a feature gate: start celvpa with --feature-gates=InPlace=true, or use InPlaceOrRecreate (rule vpa-gates/in-place)\n"
+const gateOff = "  in-place.yaml:6:18: spec.updatePolicy.updateMode: update mode InPlace is behind a feature gate: start celvpa with --feature-gates=InPlace=true, or use InPlaceOrRecreate (rule vpa-gates/in-place)\n"
 
 // TestManifestsAreJudged: a case is given by its error, none, errNo or what could not be done, and by what is printed.
 func TestManifestsAreJudged(t *testing.T) {
@@ -24,18 +26,18 @@ func TestManifestsAreJudged(t *testing.T) {
 	}{
 		"a valid object among others": {args: "-f shop.yaml", out: "web/shop: allowed (shop.yaml:7)\n"},
 		"mistakes, all at once": {args: "-f mistakes.yaml", no: true, out: `web/types: refused (mistakes.yaml:4)
-  spec.resourcePolicy.containerPolicies[0].minAllowed.cpu: Invalid value: "2 cores": this is not a quantity; write it like 500m, 2 or 1Gi (rule schema)
-  spec.updatePolicy.minReplicas: Invalid value: "string": spec.updatePolicy.minReplicas in body must be of type integer: "string" (rule schema)
-  spec.updatePolicy.updateMode: Invalid value: "boolean": spec.updatePolicy.updateMode in body must be of type string: "boolean"; write the value in quotes (rule schema)
-  spec.resourcePolicy.containerPolicies[0].containerName: name the container that this policy is for, or use '*' for all others (rule vpa-object/container-name-required)
+  mistakes.yaml:13:22: spec.resourcePolicy.containerPolicies[0].minAllowed.cpu: Invalid value: "2 cores": this is not a quantity; write it like 500m, 2 or 1Gi (rule schema)
+  mistakes.yaml:9:37: spec.updatePolicy.minReplicas: Invalid value: "string": spec.updatePolicy.minReplicas in body must be of type integer: "string" (rule schema)
+  mistakes.yaml:9:20: spec.updatePolicy.updateMode: Invalid value: "boolean": spec.updatePolicy.updateMode in body must be of type string: "boolean"; write the value in quotes (rule schema)
+  mistakes.yaml:12:9: spec.resourcePolicy.containerPolicies[0].containerName: name the container that this policy is for, or use '*' for all others (rule vpa-object/container-name-required)
 web/words: refused (mistakes.yaml:15)
-  spec.updatePolicy.minReplica: unknown field: kubectl refuses it, and an API server drops it without a word; check how it is spelled and where it stands (rule schema)
-  spec.updatePolicy.updateMode: update mode Sometimes is not known: use Off, Initial, Recreate, InPlaceOrRecreate or InPlace (rule vpa-object/update-mode-known)
+  mistakes.yaml:20:43: spec.updatePolicy.minReplica: unknown field: kubectl refuses it, and an API server drops it without a word; check how it is spelled and where it stands (rule schema)
+  mistakes.yaml:20:20: spec.updatePolicy.updateMode: update mode Sometimes is not known: use Off, Initial, Recreate, InPlaceOrRecreate or InPlace (rule vpa-object/update-mode-known)
 default/old-mode: allowed (mistakes.yaml:21)
-  warning: spec.updatePolicy.updateMode: update mode Auto is deprecated: use Recreate, which does the same, or InPlaceOrRecreate (rule vpa-object/auto-is-deprecated)
+  mistakes.yaml:26:20: warning: spec.updatePolicy.updateMode: update mode Auto is deprecated: use Recreate, which does the same, or InPlaceOrRecreate (rule vpa-object/auto-is-deprecated)
 `},
 		"a number that its field cannot hold": {args: "-f -", stdin: strings.Replace(plain, "spec: {", "spec: {updatePolicy: {updateMode: Initial, minReplicas: 3000000000}, ", 1), no: true, out: `default/plain: refused (standard input:1)
-  spec.updatePolicy.minReplicas: Invalid value: 3000000000: must be a whole number from -2147483648 to 2147483647 (rule schema)
+  standard input:4:44: spec.updatePolicy.minReplicas: Invalid value: 3000000000: must be a whole number from -2147483648 to 2147483647 (rule schema)
 `},
 		"standard input": {args: "-f -", stdin: plain, out: "default/plain: allowed (standard input:1)\n"},
 		"several paths":  {args: "-f in-place.yaml -f -", stdin: plain, no: true, out: "web/shop: refused (in-place.yaml:1)\n" + gateOff + "default/plain: allowed (standard input:1)\n"},
@@ -46,9 +48,9 @@ default/old-mode: allowed (mistakes.yaml:21)
 		"an update of another object":        {args: "-f in-place.yaml --old shop.yaml", no: true, out: "web/shop: refused (in-place.yaml:1)\n" + gateOff},
 		"an object that was not there":       {args: "-f in-place.yaml --old mistakes.yaml", no: true, out: "web/shop: refused (in-place.yaml:1)\n" + gateOff},
 		"the old objects on standard input":  {args: "-f shop.yaml --old -", stdin: plain, out: "web/shop: allowed (shop.yaml:7)\n"},
-		"rules that are not loaded":          {args: "-f pinned.yaml", no: true, out: "web/shop: refused (pinned.yaml:1)\n  metadata.annotations[rules.celvpa.dev/pipeline]: pipeline \"default@9.0.0\" is not loaded; write it as name@version, there is default@1.0.0; --pipelines and --rules-dir load others (rule pipeline)\n"},
+		"rules that are not loaded":          {args: "-f pinned.yaml", no: true, out: "web/shop: refused (pinned.yaml:1)\n  pinned.yaml:6:17: metadata.annotations[rules.celvpa.dev/pipeline]: pipeline \"default@9.0.0\" is not loaded; write it as name@version, there is default@1.0.0; --pipelines and --rules-dir load others (rule pipeline)\n"},
 		"rules that were not loaded before":  {args: "-f pinned.yaml --old pinned.yaml", out: "web/shop: allowed (pinned.yaml:1)\n"},
-		"overlays, enforced and warned with": {args: "-f overlays", no: true, out: "web/shop: allowed (overlays/vpas.yaml:1)\n  warning: spec.updatePolicy.minReplicas: RuleOverlay two-soon (Warn) would refuse this: one pod is not enough here (rule vpa-object/two-replicas)\npayments/shop: refused (overlays/vpas.yaml:8)\n  spec.updatePolicy.minReplicas: one pod is not enough here (rule vpa-object/two-replicas)\nelsewhere/shop: allowed (overlays/vpas.yaml:15)\n"},
+		"overlays, enforced and warned with": {args: "-f overlays", no: true, out: "web/shop: allowed (overlays/vpas.yaml:1)\n  overlays/vpas.yaml:6:40: warning: spec.updatePolicy.minReplicas: RuleOverlay two-soon (Warn) would refuse this: one pod is not enough here (rule vpa-object/two-replicas)\npayments/shop: refused (overlays/vpas.yaml:8)\n  overlays/vpas.yaml:13:40: spec.updatePolicy.minReplicas: one pod is not enough here (rule vpa-object/two-replicas)\nelsewhere/shop: allowed (overlays/vpas.yaml:15)\n"},
 
 		"documents that cannot be read":        {args: "-f unreadable.yaml", out: "default/first: allowed (unreadable.yaml:1)\ndefault/last: allowed (unreadable.yaml:15)\n", fails: "unreadable.yaml:11:3: key \"name\" is already set on line 10; keep one of them\nunreadable.yaml:13:1: not valid YAML: did not find expected node content"},
 		"old objects that cannot be read":      {args: "-f shop.yaml --old unreadable.yaml", out: "web/shop: allowed (shop.yaml:7)\n", fails: "unreadable.yaml:11:3: key \"name\" is already set"},
@@ -118,4 +120,18 @@ func TestRulesOfOnesOwnJudge(t *testing.T) {
 	require.Contains(t, out, "default/plain: allowed")
 	require.Contains(t, out, "default/few: refused")
 	require.Contains(t, out, "(rule vpa-object/min-replicas-positive)")
+}
+
+// TestAURLIsNoFileOfTheRepository: annotations and reports name it, and CI systems do not look for it.
+func TestAURLIsNoFileOfTheRepository(t *testing.T) {
+	server := httptest.NewServer(http.FileServer(http.Dir("testdata/validate")))
+	defer server.Close()
+	out, _, err := run("", "validate", "-f", server.URL+"/in-place.yaml", "-o", "github")
+	require.ErrorIs(t, err, errNo)
+	require.Regexp(t, `^::error title=vpa-gates/in-place::web/shop: `, out)
+	out, _, err = run("", "validate", "-f", server.URL+"/in-place.yaml", "-o", "junit")
+	require.ErrorIs(t, err, errNo)
+	require.Contains(t, out, `<testsuite name="`+server.URL+`/in-place.yaml" tests=`)
+	_, _, err = run("", "list", "-f", server.URL+"/none.yaml")
+	require.EqualError(t, err, "cannot read "+server.URL+"/none.yaml: the server answers 404 Not Found")
 }

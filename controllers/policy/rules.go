@@ -10,6 +10,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/ruletest"
 	"github.com/celvpa/celvpa/rules"
@@ -46,7 +47,7 @@ func openOver(o Options, layer *document.Layer) (*Rules, error) {
 	}
 	for _, name := range o.Pipelines {
 		if _, err := library.Pipeline(name); err != nil {
-			return nil, fmt.Errorf("--pipelines: %w", err)
+			return nil, fmt.Errorf("--pipelines: %w; %sshipped: %s", err, faults.Near(name, rules.PipelineNames), strings.Join(rules.PipelineNames, ", "))
 		}
 	}
 	registry, broken := Registry()

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/source"
 )
 
@@ -128,7 +129,12 @@ func findPipeline(pipelines map[string]*Pipeline, ref string) (*Pipeline, error)
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("no pipeline %q; loaded: %s", ref, strings.Join(slices.Sorted(maps.Keys(pipelines)), ", "))
+		known := slices.Sorted(maps.Keys(pipelines))
+		names := slices.Clone(known)
+		for _, id := range known {
+			names = append(names, pipelines[id].Name.Value)
+		}
+		return nil, fmt.Errorf("no pipeline %q; %sloaded: %s", ref, faults.Near(ref, slices.Compact(names)), strings.Join(known, ", "))
 	}
 	return found, nil
 }

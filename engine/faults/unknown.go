@@ -42,6 +42,14 @@ func Has(unknown string, known []string, also ...string) string {
 // DidYouMean ends a message about an unknown name with the known ones that are alike; empty without any.
 func DidYouMean(unknown string, known []string) string { return didYouMean(alike(unknown, known, nil)) }
 
+// Near is DidYouMean with a space behind it, to begin what a message says of the known names.
+func Near(unknown string, known []string) string {
+	if text := DidYouMean(unknown, known); text != "" {
+		return text + " "
+	}
+	return ""
+}
+
 func didYouMean(near []string) string {
 	if len(near) == 0 {
 		return ""
@@ -52,7 +60,7 @@ func didYouMean(near []string) string {
 // alike returns the names that an unknown one may be a misspelling of, the likeliest first. The part
 // before the first dot may be missing, or it may be another name.
 func alike(unknown string, known []string, other map[string]string) []string {
-	if len(unknown) > longName {
+	if unknown == "" || len(unknown) > longName {
 		return nil
 	}
 	matcher := strutil.NewJaroWinklerMatcher(unknown)

@@ -143,7 +143,7 @@ type identity struct {
 	namespace, name string
 }
 
-// Files are what to read: files, folders with all *.yaml, *.yml and *.json below, and Stdin, in
+// Files are what to read: files, folders with all *.yaml, *.yml and *.json below, URLs, and Stdin, in
 // order.
 type Files struct {
 	Paths  []string
@@ -166,6 +166,10 @@ func (f Files) Read(stdin io.Reader) (*Set, error) {
 			}
 			fromStdin = true
 			errs = append(errs, set.readFrom(stdin, StdinName)...)
+			continue
+		}
+		if IsURL(path) {
+			errs = append(errs, set.readURL(path)...)
 			continue
 		}
 		info, err := os.Stat(path)

@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/quantity"
@@ -132,6 +134,17 @@ func decoded[T any](s *Set, kind schema.GroupKind, complete func(*T, *Document))
 
 // VPAs returns the VPAs as written, so that objects that do not fit the type can be judged too.
 func (s *Set) VPAs() ([]Document, error) { return s.Of(vpaKind, vpav1.GroupVersion.Version) }
+
+// Labels are those of the object; none if they cannot be read.
+func (d *Document) Labels() labels.Set {
+	var object struct {
+		Metadata struct {
+			Labels labels.Set `json:"labels"`
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal(d.JSON, &object) // the schema says what is wrong with labels
+	return object.Metadata.Labels
+}
 
 // VPA decodes a document from VPAs.
 func (d *Document) VPA() (vpav1.VerticalPodAutoscaler, error) {
