@@ -91,6 +91,11 @@ test-release: need-go ## Tests of the release: archives, images, SBOMs and the c
 page-test: need-go ## Open the pages of celvpa explain and celvpa backtest in Chromium, from the PATH or CHROME; skipped, with the reason, where there is none
 	go test $(UNIT_FLAGS) -v ./conformance/browser | grep -vE '^=== |^ +--- PASS'
 
+.PHONY: pictures
+pictures: build ## Take docs/pictures again, from the examples, with Chromium
+	mkdir -p docs/pictures
+	go test ./conformance/browser -run '^TestPictures$$' -count 1 -pictures $(CURDIR)/docs/pictures
+
 # The race detector needs cgo.
 .PHONY: need-cc
 need-cc: need-go

@@ -225,7 +225,7 @@ const maxCycles = 2 * 366 * 24 * 60
 // them decades long.
 func (b *bench) checkWindow(spans []history.Span) error {
 	if b.from == b.to {
-		return fmt.Errorf("all usage of workloads of the manifests is of one moment, %s: nothing was replayed, for that takes two samples", clock(b.from).Format(time.RFC3339))
+		return fmt.Errorf("the history has workloads of the manifests at one time only, %s: nothing was replayed, because a replay needs two samples", clock(b.from).Format(time.RFC3339))
 	}
 	cycles := (b.to - b.from) / b.interval
 	if cycles <= maxCycles {
@@ -234,7 +234,7 @@ func (b *bench) checkWindow(spans []history.Span) error {
 	of := func(s history.Span) string { return s.Pod.Namespace + "/" + s.Pod.Name }
 	first := slices.MinFunc(spans, func(x, y history.Span) int { return cmp.Compare(x.First, y.First) })
 	last := slices.MaxFunc(spans, func(x, y history.Span) int { return cmp.Compare(x.Last, y.Last) })
-	return fmt.Errorf("the history goes from %s (pod %s) to %s (pod %s), which is %d cycles, and %d are the most: a clock may have been wrong; name the time to replay with --from and --to, or a longer --interval",
+	return fmt.Errorf("the history goes from %s (pod %s) to %s (pod %s), which is %d cycles, and the maximum is %d: a clock may have been wrong; set --from and --to, or a longer --interval",
 		clock(b.from).Format(time.RFC3339), of(first), clock(b.to).Format(time.RFC3339), of(last), cycles, maxCycles)
 }
 

@@ -54,7 +54,7 @@ func TestAShortHistoryIsNoted(t *testing.T) {
 		return w.runNoted(with(t, Shipped))
 	}
 	r, notes := run(3 * time.Hour)
-	require.Equal(t, []string{"The history is short: 3h, and a sample loses half its weight in 24h. Recommendations have not settled, and bounds are wide, so that few pods are updated."}, notes)
+	require.Equal(t, []string{"The history covers only 3h, and a sample takes 24h to lose half its weight. Recommendations have not settled, and bounds are wide, so few pods are updated."}, notes)
 	require.Equal(t, notes[0], r.Modelled[0])
 	_, notes = run(day)
 	require.Empty(t, notes)
@@ -162,8 +162,8 @@ func TestWhatIsLeftOutIsNoted(t *testing.T) {
 	report, notes := w.runNoted(with(t, Shipped))
 	require.Len(t, report.Policies[0].Containers, 1)
 	text := strings.Join(notes, "\n")
-	require.Contains(t, text, "1 pod of usage left out, of no workload in the manifests: other/alone")
-	require.Contains(t, text, "1 workload left out, because the history has no usage of their pods: Deployment web/idle")
+	require.Contains(t, text, "ignored usage of 1 pod that no workload in the manifests owns: other/alone")
+	require.Contains(t, text, "ignored 1 workload without usage in the history: Deployment web/idle")
 	require.Contains(t, text, "Deployment web/lost, the target of VerticalPodAutoscaler web/lost, is not in the manifests")
 }
 

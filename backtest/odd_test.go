@@ -45,7 +45,7 @@ func TestOddHistories(t *testing.T) {
 	}{
 		"an hour": {usage: func(w *world) { steady(w, 0, time.Hour) }},
 		"a sample": {usage: func(w *world) { steady(w, 0, 0) },
-			fails: "all usage of workloads of the manifests is of one moment, 2026-01-01T00:00:00Z: nothing was replayed"},
+			fails: "the history has workloads of the manifests at one time only, 2026-01-01T00:00:00Z: nothing was replayed"},
 		"two samples": {usage: func(w *world) { steady(w, 0, minutes) }},
 		"gaps of days": {usage: func(w *world) {
 			for begin := time.Duration(0); begin < 12*day; begin += 4 * day {

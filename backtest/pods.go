@@ -163,7 +163,7 @@ func (r *replay) admit(pod *corev1.Pod) *corev1.Pod {
 		r.note("new pods of %s: %s", ownerOf(pod), left)
 	}
 	if !answer.Allowed() {
-		r.note("new pods of %s: admission refuses them, which counts as if it left them alone: %s", ownerOf(pod), answer.Causes[0].String())
+		r.note("new pods of %s: admission refuses them, so the replay leaves them unchanged: %s", ownerOf(pod), answer.Causes[0].String())
 		return pod
 	}
 	out, err := patched(pod, answer.Patch)

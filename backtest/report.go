@@ -14,14 +14,14 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// modelled says what the figures rest on. docs/backtest.md says more about each.
+// modelled says what the replay assumes. docs/backtest.md says more about each.
 var modelled = []string{
-	"Usage is that of the history, whatever the policy: a container that was throttled or killed then might have used more, and one with other resources might use more or less.",
-	"A container whose memory exceeds the limit in force at a sample is OOM-killed and restarted at once; without a limit it never is. An OOM of the history counts as a wish for more memory than was in use.",
-	"CPU above the limit in force is throttled: the recommender sees the limit, and the rest of the work is lost, not done later.",
-	"An evicted pod is replaced at once by one that is ready at the next cycle, and a resize in place succeeds at once: nodes always have room.",
-	"Samples count as often as the history has them. Confidence grows with samples, so that with one every five minutes bounds narrow more slowly than with one a minute.",
-	"Pods come and go when the history has their first and last sample. The number of pods of a workload is that of the history.",
+	"Usage is as recorded, whatever the policy. A container that was throttled or killed might have used more, and with other resources a container might use more or less.",
+	"A container is OOM-killed, and restarted at once, when a sample of its memory exceeds the limit in force. After an OOM in the history it wants more memory than it used.",
+	"CPU above the limit in force is throttled. The recommender sees the limit, and the rest of the work is lost, not done later.",
+	"Nodes always have room. An evicted pod is replaced at once and is ready in the next cycle, and a resize in place succeeds at once.",
+	"Confidence grows with the number of samples in the history. With one every five minutes, bounds narrow more slowly than with one a minute.",
+	"A pod starts with its first sample in the history and ends with its last. A workload has as many pods as the history has at that time.",
 }
 
 // outcome is what came out of a replay.
@@ -103,7 +103,7 @@ func (b *bench) short() []string {
 	if length >= halfLife {
 		return nil
 	}
-	return []string{fmt.Sprintf("The history is short: %s, and a sample loses half its weight in %s. Recommendations have not settled, and bounds are wide, so that few pods are updated.",
+	return []string{fmt.Sprintf("The history covers only %s, and a sample takes %s to lose half its weight. Recommendations have not settled, and bounds are wide, so few pods are updated.",
 		duration.HumanDuration(length), duration.HumanDuration(halfLife))}
 }
 

@@ -10,7 +10,7 @@ type Report struct {
 	// Choice is what was chosen of the policies; nil = nothing was to be chosen. The report is then about the first part of the
 	// history.
 	Choice *Choice `json:"choice,omitempty"`
-	// Modelled says what the numbers rest on, and what cannot be known.
+	// Modelled says what the replay assumes, and what cannot be known.
 	Modelled []string `json:"modelled"`
 }
 

@@ -78,7 +78,7 @@ func (o *objects) budgetFindings() (out []Finding) {
 		about := "PodDisruptionBudget " + b.Namespace + "/" + b.Name
 		if s.DesiredHealthy >= s.ExpectedPods {
 			out = append(out, finding("budget-blocks", about, "allow one disruption: set maxUnavailable to 1, lower minAvailable, or run more replicas",
-				"it wants %d of %d pods healthy, so it never allows an eviction", s.DesiredHealthy, s.ExpectedPods))
+				"it requires %d of %d pods to be healthy, so it never allows an eviction", s.DesiredHealthy, s.ExpectedPods))
 			continue
 		}
 		out = append(out, finding("budget-spent", about, fmt.Sprintf("%d more healthy pods", s.DesiredHealthy+1-s.CurrentHealthy),
@@ -118,7 +118,7 @@ func (o *objects) scalerFindings() (out []Finding) {
 			names := strings.Join(slices.Sorted(maps.Keys(by)), " and ")
 			out = append(out, finding("hpa-same-resource", "HorizontalPodAutoscaler "+h.Namespace+"/"+h.Name,
 				"let the HorizontalPodAutoscaler use another metric or averageValue, or exclude the resource by controlledResources",
-				"it scales by utilization of %s, a share of the requests that the VPA changes: each change of one moves the other", names))
+				"it scales by utilization of %s, which is relative to the requests that the VPA changes: each of them reacts to the other", names))
 		}
 	}
 	return out
@@ -157,7 +157,7 @@ func (o *objects) quotaFindings(pods []Pod) (out []Finding) {
 			}
 			used := q.Status.Used[name]
 			out = append(out, finding("quota-exceeded", "ResourceQuota "+q.Namespace+"/"+q.Name, "raise the quota, or lower maxAllowed",
-				"%s: %s of %s are used, and all pods together would need %s more", name, used.String(), hard.String(), delta.String()))
+				"%s: %s of %s are used, and all pods together would need %s more", name, quantity.Short(used.String()), quantity.Short(hard.String()), quantity.Short(delta.String())))
 		}
 	}
 	return out

@@ -65,7 +65,7 @@ func TestABudgetThatNeverAllowsIsAFault(t *testing.T) {
 		budget("never", "web", 3, 3, 3, 0), budget("now", "web", 3, 2, 2, 0), budget("fine", "web", 3, 2, 3, 1), budget("others", "db", 1, 1, 1, 0),
 	}}
 	require.Equal(t, []string{
-		"budget-blocks: it wants 3 of 3 pods healthy, so it never allows an eviction",
+		"budget-blocks: it requires 3 of 3 pods to be healthy, so it never allows an eviction",
 		"budget-spent: 2 of 3 pods are healthy and 2 must be, so it allows no eviction now",
 	}, tokensOf(o.budgetFindings()))
 	require.Equal(t, "1 more healthy pods", o.budgetFindings()[1].WayOut)

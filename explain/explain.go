@@ -199,7 +199,7 @@ func (r *Report) compose(around *objects, replies *ask.Result) {
 		r.Findings = append(r.Findings, finding("processes-differ", "", "let replicas elect a leader (--leader-elect)", "%s", text))
 	}
 	if replies.Rules != "" {
-		r.Findings = append(r.Findings, finding("rules-differ", "", "none is needed if policy flags of one component are the reason; else give all of them the same rule files, RuleOverlays and feature gates",
+		r.Findings = append(r.Findings, finding("rules-differ", "", "give all of them the same rule files, RuleOverlays and feature gates, unless policy flags of one component are the reason",
 			"the processes have rules with different digests: %s", replies.Rules))
 	}
 	r.Findings = sorted(r.Findings)

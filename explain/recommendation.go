@@ -12,6 +12,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/simulate"
@@ -142,22 +143,22 @@ func usageFindings(o *objects, r *answers.Recommender, now time.Time) (out []Fin
 	unsampled := func(about, of string, written time.Time) Finding {
 		sees := "the recommender sees " + simulate.Counted(r.Pods, "pod")
 		if written.IsZero() {
-			return finding("no-samples", about, check, "%s and no usage of %s", sees, of)
+			return finding("no-samples", about, check, "%s, but no usage%s", sees, of)
 		}
-		return finding("no-samples", about, "give the time of the manifests with --now, or newer usage", "%s and no usage of %s at %s: that in checkpoints, written at %s, has expired or is empty",
+		return finding("no-samples", about, "give the time of the manifests with --now, or newer usage", "%s, but no usage%s at %s: that in checkpoints, written at %s, has expired or is empty",
 			sees, of, now.UTC().Format(time.RFC3339), written.Format(time.RFC3339))
 	}
 	if r.Pods > 0 && !slices.ContainsFunc(r.Containers, func(c answers.Container) bool { return isSampled(&c) }) {
-		return append(out, unsampled("", "them", slices.MaxFunc(append(slices.Collect(maps.Values(o.written)), time.Time{}), time.Time.Compare)))
+		return append(out, unsampled("", "", slices.MaxFunc(append(slices.Collect(maps.Values(o.written)), time.Time{}), time.Time.Compare)))
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
 		switch {
 		case !c.Present || !isScaled(c):
 		case !isSampled(c):
-			out = append(out, unsampled("container "+c.Name, "this container", o.written[c.Name]))
+			out = append(out, unsampled("container "+c.Name, " of this container", o.written[c.Name]))
 		case c.LastSample != nil && now.Sub(*c.LastSample) > staleAfter:
-			out = append(out, finding("samples-stale", "container "+c.Name, check, "its last CPU sample is %s old, of %d", now.Sub(*c.LastSample).Round(time.Second), c.Samples))
+			out = append(out, finding("samples-stale", "container "+c.Name, check, "the last of its %d CPU samples is %s old", c.Samples, now.Sub(*c.LastSample).Round(time.Second)))
 		}
 	}
 	for i := range r.Containers {
@@ -165,7 +166,7 @@ func usageFindings(o *objects, r *answers.Recommender, now time.Time) (out []Fin
 		if !recommendedIn(v.Status.Recommendation, c.Name) && recommendedIn(r.Recommendation, c.Name) {
 			out = append(out, finding("recommendation-pending", "container "+c.Name, "the recommender writes it in its next cycle", "there are %d CPU and %d memory samples, and the recommendation is not written yet", c.Samples, c.MemorySamples))
 		} else if c.Present && isSampled(c) && lacksSamples(c) && !recommendedIn(r.Recommendation, c.Name) {
-			out = append(out, finding("too-few-samples", "container "+c.Name, "more samples; see --recommendation-min-samples", "there are %d CPU and %d memory samples, too few to recommend", c.Samples, c.MemorySamples))
+			out = append(out, finding("too-few-samples", "container "+c.Name, "more samples; see --recommendation-min-samples", "there are %d CPU and %d memory samples, too few for a recommendation", c.Samples, c.MemorySamples))
 		}
 		for _, oom := range c.OOMs {
 			out = append(out, oomFinding(c.Name, oom))
@@ -174,7 +175,7 @@ func usageFindings(o *objects, r *answers.Recommender, now time.Time) (out []Fin
 	}
 	explained := slices.ContainsFunc(out, func(f Finding) bool { return slices.Contains(notWritten, f.Token) })
 	if r.Recommendation != nil && !explained && !sameTargets(r.Recommendation, v.Status.Recommendation) {
-		out = append(out, finding("recommendation-pending", "", "the recommender writes it in its next cycle", "the recommender now computes other targets than the status has"))
+		out = append(out, finding("recommendation-pending", "", "the recommender writes it in its next cycle", "the recommender has computed new targets, which are not in the status yet"))
 	}
 	return append(out, historyFindings(r)...)
 }
@@ -223,9 +224,9 @@ func oomFinding(container string, o answers.OOM) Finding {
 		if len(o.Steps) > 0 {
 			by = " (" + o.Steps[len(o.Steps)-1].Path() + ")"
 		}
-		return finding("oom-counted", about, "", "it ran out of memory at %s with %s, which counts as a sample of %s%s", at, o.Reported, o.CountsAs, by)
+		return finding("oom-counted", about, "", "it ran out of memory at %s with %s, which counts as a sample of %s%s", at, quantity.Short(o.Reported), quantity.Short(o.CountsAs), by)
 	}
-	return finding("oom-ignored", about, "", "it ran out of memory at %s with %s, which does not count: %s", at, o.Reported, o.Outcome)
+	return finding("oom-ignored", about, "", "it ran out of memory at %s with %s, which does not count: %s", at, quantity.Short(o.Reported), o.Outcome)
 }
 
 // fallFindings say when targets fall that are above what is used now.
@@ -241,10 +242,10 @@ func fallFindings(c *answers.Container) (out []Finding) {
 		first, last := falls[0], falls[len(falls)-1]
 		more := ""
 		if len(falls) > 1 {
-			more = fmt.Sprintf(", and %s at %s", last.Target, last.At.UTC().Format(time.RFC3339))
+			more = fmt.Sprintf(", and %s at %s", quantity.Short(last.Target), last.At.UTC().Format(time.RFC3339))
 		}
-		out = append(out, finding("target-falls-slowly", "container "+c.Name, "old samples lose half their weight in each half-life (--"+of.name+"-histogram-decay-half-life)",
-			"if %s usage stays at %s, its target falls to %s at %s%s", of.name, of.usage.Last, first.Target, first.At.UTC().Format(time.RFC3339), more))
+		out = append(out, finding("target-falls-slowly", "container "+c.Name, "old samples have lost their weight, half of it in each half-life (--"+of.name+"-histogram-decay-half-life)",
+			"if %s usage stays at %s, its target falls to %s at %s%s", of.name, quantity.Short(of.usage.Last), quantity.Short(first.Target), first.At.UTC().Format(time.RFC3339), more))
 	}
 	return out
 }
@@ -270,7 +271,7 @@ func historyFindings(r *answers.Recommender) (out []Finding) {
 		for _, res := range facts.ScaledResources {
 			var steps []string
 			for _, s := range append(way(c.Steps, "", string(res), "upperBound"), way(r.PodSteps, c.Name, string(res), "upperBound")...) {
-				steps = append(steps, s.To+" by "+s.Path())
+				steps = append(steps, quantity.Short(s.To)+" by "+s.Path())
 			}
 			if len(steps) > 0 {
 				why += fmt.Sprintf("; the upper bound of %s is %s", res, strings.Join(steps, ", then "))

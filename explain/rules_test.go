@@ -69,10 +69,10 @@ func TestMaxAllowedIsThatOfThePolicyThatRulesChoose(t *testing.T) {
 		o.ruledBy(book)
 		return tokensOf(o.limitFindings(o.podsOf([]answers.RunningPod{one})))
 	}
-	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 1 bounds the request only; a new pod would get the limit 2, by proportional-limits/follow/request"}, tokens("2", shippedRules()))
+	require.Equal(t, []string{"limit-above-max-allowed: a new pod would get the cpu limit 2, by proportional-limits/follow/request: maxAllowed 1 bounds requests only"}, tokens("2", shippedRules()))
 	own := overlaid(t, wildcardAlways)
 	require.Empty(t, tokens("2", own), "the wildcard's counts, and is 3")
-	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 3 bounds the request only; a new pod would get the limit 4, by proportional-limits/follow/request"}, tokens("4", own))
+	require.Equal(t, []string{"limit-above-max-allowed: a new pod would get the cpu limit 4, by proportional-limits/follow/request: maxAllowed 3 bounds requests only"}, tokens("4", own))
 	require.Empty(t, tokens("4", nil), "nobody knows which counts")
 }
 

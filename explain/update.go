@@ -181,7 +181,7 @@ func (o *objects) limitFindings(pods []Pod) (out []Finding) {
 			request := ""
 			for _, other := range pods[i].Containers {
 				if other.Container == c.Container && other.Field == "requests."+res {
-					request = fmt.Sprintf(": the request would be %s (now %s), and the limit follows from it (now %s)", other.New, cmp.Or(other.Now, "unset"), cmp.Or(c.Now, "unset"))
+					request = fmt.Sprintf("; the request would be %s (now %s), and the limit follows from it (now %s)", quantity.Short(other.New), cmp.Or(quantity.Short(other.Now), "unset"), cmp.Or(quantity.Short(c.Now), "unset"))
 				}
 			}
 			about := "container " + c.Container
@@ -189,7 +189,7 @@ func (o *objects) limitFindings(pods []Pod) (out []Finding) {
 				about = "the pod"
 			}
 			out = append(out, finding("limit-above-max-allowed", about, "set controlledValues: RequestsOnly, or a requestToLimitRatio",
-				"maxAllowed %s %s bounds the request only; a new pod would get the limit %s%s, by %s", res, most.String(), c.New, request, by.Path()))
+				"a new pod would get the %s limit %s, by %s: maxAllowed %s bounds requests only%s", res, quantity.Short(c.New), by.Path(), quantity.Short(most.String()), request))
 		}
 	}
 	return out

@@ -85,8 +85,8 @@ func TestWhatANewPodWouldGet(t *testing.T) {
 	one.Steps = []engine.Step{{RuleSet: "proportional-limits", Stage: "follow", Rule: "request", Item: "app", Field: "limits.memory", To: "1000Mi"}}
 	r := composed(v, &ask.Result{Updater: &answers.Updater{Pods: []answers.RunningPod{one}}}, p)
 	require.Equal(t, []PodContainer{{"app", "requests.memory", "100Mi", "500Mi"}, {"app", "limits.memory", "200Mi", "1000Mi"}}, r.Pods[0].Containers)
-	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed memory 500Mi bounds the request only; a new pod would get the limit 1000Mi: " +
-		"the request would be 500Mi (now 100Mi), and the limit follows from it (now 200Mi), by proportional-limits/follow/request"}, tokensOf(r.Findings))
+	require.Equal(t, []string{"limit-above-max-allowed: a new pod would get the memory limit 1000Mi, by proportional-limits/follow/request: " +
+		"maxAllowed 500Mi bounds requests only; the request would be 500Mi (now 100Mi), and the limit follows from it (now 200Mi)"}, tokensOf(r.Findings))
 }
 
 func usageOf(samples int, first, last time.Time) answers.Container {
@@ -106,8 +106,8 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 	target := func(cpu string) *vpav1.RecommendedPodResources {
 		return &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}
 	}
-	require.Equal(t, []string{"no-samples: the recommender sees 1 pod and no usage of them"}, with(func(*vpav1.VerticalPodAutoscaler, *objects, *answers.Recommender) {}))
-	require.Equal(t, []string{"no-samples: the recommender sees 1 pod and no usage of this container"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+	require.Equal(t, []string{"no-samples: the recommender sees 1 pod, but no usage"}, with(func(*vpav1.VerticalPodAutoscaler, *objects, *answers.Recommender) {}))
+	require.Equal(t, []string{"no-samples: the recommender sees 1 pod, but no usage of this container"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 		off := usageOf(9, now, now) // it alone is sampled, and is not scaled
 		off.Name, off.Steps = "proxy", []engine.Step{{RuleSet: "scaling-mode", Rule: "off", To: facts.DoIgnore}}
 		idle := off
@@ -124,10 +124,10 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 		v.Status.Conditions = []vpav1.VerticalPodAutoscalerCondition{{Type: vpav1.RulesApplied, Status: corev1.ConditionFalse, Reason: "RulesNotFound", Message: "no pipeline lean@2", LastTransitionTime: metav1.NewTime(now)}}
 		r.Containers, r.Recommendation, v.Status.Recommendation = []answers.Container{usageOf(9, now, now)}, target("1"), target("1")
 	}))
-	require.Equal(t, []string{"samples-stale: its last CPU sample is 1h0m0s old, of 9"}, with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+	require.Equal(t, []string{"samples-stale: the last of its 9 CPU samples is 1h0m0s old"}, with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 		r.Containers, r.Recommendation, v.Status.Recommendation = []answers.Container{usageOf(9, now.Add(-2*time.Hour), now.Add(-time.Hour))}, target("1"), target("1")
 	}))
-	require.Equal(t, []string{"too-few-samples: there are 2 CPU and 2 memory samples, too few to recommend"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+	require.Equal(t, []string{"too-few-samples: there are 2 CPU and 2 memory samples, too few for a recommendation"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 		r.Containers, r.Recommendation = []answers.Container{usageOf(2, now, now)}, &vpav1.RecommendedPodResources{}
 		r.Containers[0].Steps = []engine.Step{{RuleSet: "estimate", Stage: "unknown", Rule: "too-few-samples", Field: "unknown.memory", To: "true"}}
 	}))
@@ -141,17 +141,17 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 		off.Name, off.Steps = "sidecar", []engine.Step{{RuleSet: "container-mode", Rule: "mode-off", To: "Ignore"}}
 		r.Containers, r.Recommendation, v.Status.Recommendation = []answers.Container{usageOf(9, now, now), off}, target("1"), target("1")
 	}), "a sidecar in mode Off has no recommendation, however many samples there are")
-	require.Equal(t, []string{"too-few-samples: there are 0 CPU and 2 memory samples, too few to recommend"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+	require.Equal(t, []string{"too-few-samples: there are 0 CPU and 2 memory samples, too few for a recommendation"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 		r.Containers = []answers.Container{{Name: "app", Present: true, MemorySamples: 2}}
 		r.Containers[0].Steps = []engine.Step{{RuleSet: "estimate", Stage: "unknown", Rule: "too-few-samples", Field: "unknown.cpu", To: "true"}}
 	}), "a source may have memory alone")
 	require.Equal(t, []string{"recommendation-pending: there are 0 CPU and 2 memory samples, and the recommendation is not written yet"}, with(func(_ *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 		r.Containers, r.Recommendation = []answers.Container{{Name: "app", Present: true, MemorySamples: 2}}, target("1")
 	}))
-	require.Equal(t, []string{"recommendation-pending: the recommender now computes other targets than the status has"}, with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
+	require.Equal(t, []string{"recommendation-pending: the recommender has computed new targets, which are not in the status yet"}, with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 		r.Containers, r.Recommendation, v.Status.Recommendation = []answers.Container{usageOf(9, now, now)}, target("2"), target("1")
 	}))
-	require.Equal(t, []string{"oom-counted: it ran out of memory at 2026-01-01T00:00:00Z with 1Gi, which counts as a sample of 2Gi", "recommendation-pending: the recommender now computes other targets than the status has"},
+	require.Equal(t, []string{"oom-counted: it ran out of memory at 2026-01-01T00:00:00Z with 1Gi, which counts as a sample of 2Gi", "recommendation-pending: the recommender has computed new targets, which are not in the status yet"},
 		with(func(v *vpav1.VerticalPodAutoscaler, _ *objects, r *answers.Recommender) {
 			c := usageOf(9, now, now)
 			c.OOMs = []answers.OOM{{Pod: "a", Time: now, Reported: "1Gi", Outcome: counts, CountsAs: "2Gi"}}
@@ -180,10 +180,10 @@ func TestOnlyLimitsThatRulesSetAboveMaxAllowedAreReported(t *testing.T) {
 	}
 	require.Empty(t, tokens("25m", true, all("25m")))
 	require.Empty(t, tokens("2", false, all("1")), "no rule sets it")
-	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 1 bounds the request only; a new pod would get the limit 1050m, by proportional-limits/follow/request"}, tokens("1050m", true, all("1")))
+	require.Equal(t, []string{"limit-above-max-allowed: a new pod would get the cpu limit 1050m, by proportional-limits/follow/request: maxAllowed 1 bounds requests only"}, tokens("1050m", true, all("1")))
 	require.Empty(t, tokens("50m", true, all("100m")), "the wildcard policy is not for the whole pod, which has a limit of 200m")
 	ofPod := vpav1.PodResourcePolicy{PodPolicies: &vpav1.PodPolicies{MaxAllowed: corev1.ResourceList{"cpu": resource.MustParse("150m")}}}
-	require.Equal(t, []string{"limit-above-max-allowed: maxAllowed cpu 150m bounds the request only; a new pod would get the limit 200m, by pod-limits/follow/request"}, tokens("50m", true, ofPod))
+	require.Equal(t, []string{"limit-above-max-allowed: a new pod would get the cpu limit 200m, by pod-limits/follow/request: maxAllowed 150m bounds requests only"}, tokens("50m", true, ofPod))
 }
 
 // Regression: what was said about a pod was the reason for another one that the same rule decided on.
@@ -241,6 +241,6 @@ func TestLowConfidenceBelowSaysWhatIsLittleHistory(t *testing.T) {
 	}
 	const bound = "; the upper bound of %s is %s by estimate/bounds/upper-bound, then %s by estimate/bounds/add-safety-margin, then %s by estimate/bounds/widen-upper-bound"
 	require.Equal(t, []string{"little-history: history is 720 samples over 12h0m0s, which is little (estimate/low-confidence/too-little-is-known)" +
-		fmt.Sprintf(bound, "cpu", "215m", "247m", "741m") + fmt.Sprintf(bound, "memory", "1077095457", "1238659775", "3715979325")}, tokens("1"))
+		fmt.Sprintf(bound, "cpu", "215m", "247m", "741m") + fmt.Sprintf(bound, "memory", "1Gi", "1.15Gi", "3.46Gi")}, tokens("1"))
 	require.Empty(t, tokens("0.5"))
 }

@@ -105,9 +105,9 @@ const about = rows => h('dl.about', rows.filter(row => row[1]).map(([term, ...te
 function show(headline, sections, footer) {
   sections = sections.filter(Boolean);
   document.querySelector('main').replaceWith(
-    h('a.skip', {href: '#' + sections[0].id}, 'Skip to ' + sections[0].title),
+    ...sections.slice(0, 1).map(one => h('a.skip', {href: '#' + one.id}, 'Skip to ' + one.title)),
     h('header', headline),
-    h('nav', {'aria-label': 'Contents'}, h('ul', sections.map(one => h('li', h('a', {href: '#' + one.id}, one.title, ' ', one.count > 0 && h('span.count', grouped(one.count))))))),
+    sections.length > 0 && h('nav', {'aria-label': 'Contents'}, h('ul', sections.map(one => h('li', h('a', {href: '#' + one.id}, one.title, ' ', one.count > 0 && h('span.count', grouped(one.count))))))),
     h('main', sections.map(one => h('section', {'aria-labelledby': one.id}, h('h2', {id: one.id}, one.title), one.content()))),
     h('footer', h('p', footer)));
 }
@@ -142,12 +142,12 @@ function date(t, within) {
   return within && t % day ? new Date(t).toISOString().slice(11, 16) : `${+of} ${month}`;
 }
 
-// times are up to 5 round times under an axis, y pixels from the top.
+// times are up to 5 round times under the axis of a chart, y pixels from its top.
 function times(from, to, y) {
   const step = rounds.find(d => to - from <= 4 * d) ?? rounds.at(-1), out = [];
   for (let t = (Math.floor(from / step) + 1) * step; t <= to && out.length < 5; t += step) {
     const x = (t - from) / (to - from);
-    out.push(s('line.axis', {x1: percent(x), x2: percent(x), y1: y - 15, y2: y - 11}),
+    out.push(s('line.axis', {x1: percent(x), x2: percent(x), y1: high, y2: high + 4}),
       s('text', {x: percent(x), y, 'text-anchor': x < 0.1 ? 'start' : x > 0.9 ? 'end' : 'middle'}, step > 30 * day ? new Date(t).toISOString().slice(0, 7) : date(t, step < day)));
   }
   return out;
@@ -182,14 +182,14 @@ function area(points, x, y) {
   return d;
 }
 
-// timeChart draws curves, areas behind them and marks below. A curve has a kind, a name and points; an area points
-// with a lower and an upper value. Curves end where they are beyond the top; those that are quiet are not in the
+// timeChart draws curves, areas behind them and marks below, a row for each shape. A curve has a kind, a name and points; an area
+// points with a lower and an upper value. Curves end where they are beyond the top; those that are quiet are not in the
 // legend. What the curves have under the pointer is written below, as text says.
 function timeChart({title, detail, label, from, to, top, binary, text, curves, areas, marks = [], legend = [], now, more}) {
   const x = t => Math.round(1000 * (t - from) / (to - from));
   const y = value => +(high * (1 - Math.min(1, Math.max(0, value / top)))).toFixed(1);
   const within = value => value === null || value > top ? null : y(value);
-  const foot = high + (marks.length ? 33 : 15), grid = ticks(top, binary), place = t => percent((t - from) / (to - from));
+  const rows = [...new Set(marks.map(one => one.shape))], foot = high + 16 + 15 * rows.length, grid = ticks(top, binary), place = t => percent((t - from) / (to - from));
   const guide = s('line.now', {y1: 0, y2: high, visibility: 'hidden'}), readout = h('small.readout', {'aria-hidden': 'true'});
   const plot = s('svg', {width: '100%', height: foot + 5},
     grid.map(([at]) => s('line.grid', {x1: 0, x2: '100%', y1: (high * (1 - at)).toFixed(1), y2: (high * (1 - at)).toFixed(1)})),
@@ -197,7 +197,7 @@ function timeChart({title, detail, label, from, to, top, binary, text, curves, a
       areas.map(one => s('path.' + one.kind, {d: area(one.points, x, y)})), curves.map(one => s('path.' + one.kind, {d: steps(one.points, x, within)}))),
     s('line.axis', {x1: 0, x2: '100%', y1: high, y2: high}),
     now > from && now <= to && s('line.now', {x1: place(now), x2: place(now), y1: 0, y2: high}),
-    marks.map(one => s('svg.mark', {x: place(one.at), y: high + 10}, s('title', one.title), one.shape())),
+    marks.map(one => s('svg.mark', {x: place(one.at), y: high + 11 + 15 * rows.indexOf(one.shape)}, s('title', one.title), one.shape())),
     times(from, to, foot), guide);
   plot.addEventListener('pointermove', event => {
     const box = plot.getBoundingClientRect(), t = from + (to - from) * Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
@@ -217,6 +217,6 @@ function timeChart({title, detail, label, from, to, top, binary, text, curves, a
     h('ul.legend', {'aria-hidden': 'true'},
       areas.filter(one => one.name && one.points.slice(0, -1).some(p => p[2] !== null))
         .map(one => h('li', s('svg', {width: 24, height: 10}, s('rect.' + one.kind, {width: 24, height: 10})), ' ' + one.name)),
-      curves.filter(one => !one.quiet && one.points.some(p => p[1] !== null)).map(one => h('li', drawn(one.kind), ' ' + one.name)), legend),
+      curves.filter(one => !one.quiet && one.points.some(p => within(p[1]) !== null)).map(one => h('li', drawn(one.kind), ' ' + one.name)), legend),
     readout, more);
 }

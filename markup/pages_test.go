@@ -20,6 +20,7 @@ import (
 	"github.com/celvpa/celvpa/backtest"
 	backtestpage "github.com/celvpa/celvpa/backtest/page"
 	backtests "github.com/celvpa/celvpa/backtest/page/pagetest"
+	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/explain"
 	explainpage "github.com/celvpa/celvpa/explain/page"
 	explanations "github.com/celvpa/celvpa/explain/page/pagetest"
@@ -131,6 +132,23 @@ func TestPagesAreBounded(t *testing.T) {
 	require.Less(t, len(written(t, explanations.Large(500))), 2<<20)
 	require.Less(t, len(written(t, backtests.Large(500))), 9<<20)
 	require.Less(t, len(written(t, explanations.Blocked())), 64<<10)
+}
+
+// TestAnExplanationCarriesItsAmounts as numbers and as tables in a terminal write them, so that its viewer parses and rounds none.
+func TestAnExplanationCarriesItsAmounts(t *testing.T) {
+	r := explanations.Blocked()
+	r.Resources[0].LowerBound, r.Resources[1].UpperBound = "1e999", "-3"
+	var amounts map[string]struct {
+		Value float64
+		Short string
+	}
+	require.NoError(t, json.Unmarshal([]byte(scripts(written(t, r))["charts"]), &amounts))
+	for text, value := range map[string]float64{"978270031": 978270031, "476m": 0.476, "512Mi": 512 << 20, "228956m": 228.956, "1e999": math.MaxInt64, "-3": 0} {
+		require.InEpsilon(t, 1+value, 1+amounts[text].Value, 1e-9, text)
+		require.Equal(t, quantity.Short(text), amounts[text].Short)
+	}
+	require.Equal(t, "container app: target.memory 888Mi → 933Mi", amounts["container app: target.memory 931135488 → 978270031"].Short)
+	require.NotContains(t, amounts, "Skip")
 }
 
 // charts are what a backtest's viewer draws.

@@ -86,7 +86,7 @@ func (w *world) place(usage []Seen, past time.Time) (*placement, error) {
 		p.takeManifest(pod)
 	}
 	if later > 0 {
-		w.note("%s left out: created later than %s", Counted(later, "pod"), past.Format(time.RFC3339))
+		w.note("ignored %s created later than %s", Counted(later, "pod"), past.Format(time.RFC3339))
 	}
 	for _, of := range usage {
 		if pod := inManifests[of.Pod]; pod != nil && !hasContainer(&pod.Spec, of.Container) {
@@ -129,7 +129,7 @@ func (c *Cluster) notePlaces(p *placement, left []*seenPod) {
 		names = append(names, pod.id.Namespace+"/"+pod.id.Name)
 	}
 	if len(left) > 0 {
-		c.note("%s of usage left out, of no workload in the manifests: %s", Counted(len(left), "pod"), Few(names))
+		c.note("ignored usage of %s that no workload in the manifests owns: %s", Counted(len(left), "pod"), Few(names))
 	}
 }
 

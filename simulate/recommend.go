@@ -74,7 +74,7 @@ func (c *Cluster) fed(usage *usagefile.Usage) (*fed, error) {
 	var past time.Time
 	if later := len(usage.Rows) - len(until.Rows); later > 0 {
 		past = now
-		c.note("%s of usage left out: later than %s", Counted(later, "row"), now.Format(time.RFC3339))
+		c.note("ignored %s of usage later than %s", Counted(later, "row"), now.Format(time.RFC3339))
 	}
 	usage = until
 	log := logr.New(&noteSink{to: c})
@@ -165,7 +165,7 @@ func (r *fed) feed(usage *usagefile.Usage) {
 		{model.Disabled, "the rules ignore OOMs"},
 	} {
 		if n := refused[why.taken]; n > 0 {
-			r.note("%s of usage left out: %s", Counted(n, "row"), why.text)
+			r.note("ignored %s of usage: %s", Counted(n, "row"), why.text)
 		}
 	}
 }

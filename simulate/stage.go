@@ -102,7 +102,7 @@ func (c *Cluster) stageWorkloads(out *Stage, p *placement, usage []Seen) {
 	}
 	if len(idle) > 0 {
 		slices.Sort(idle)
-		c.note("%s left out, because the history has no usage of their pods: %s", Counted(len(idle), "workload"), Few(idle))
+		c.note("ignored %s without usage in the history: %s", Counted(len(idle), "workload"), Few(idle))
 	}
 	for _, s := range out.Workloads {
 		slices.SortFunc(s.Pods, func(a, b StagedPod) int { return strings.Compare(a.ID.Name, b.ID.Name) })

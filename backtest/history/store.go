@@ -161,7 +161,7 @@ func (s *Store) Seal() error {
 		}
 	}
 	if twice > 0 {
-		s.Note(fmt.Sprintf("points left out, because their series has another one at the same time, of which the largest counts: %d, in %d series", twice, of))
+		s.Note(fmt.Sprintf("points ignored, because their series has a larger one at the same time: %d, in %d series", twice, of))
 	}
 	return nil
 }

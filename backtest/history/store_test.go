@@ -72,7 +72,7 @@ func TestOfPointsAtOneTimeTheLargestCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []Point{{1, 7}, {2, 9}}, got)
 	require.Equal(t, 2, s.Spans()[0].Points)
-	require.Equal(t, []string{"points left out, because their series has another one at the same time, of which the largest counts: 2, in 1 series"}, s.Notes())
+	require.Equal(t, []string{"points ignored, because their series has a larger one at the same time: 2, in 1 series"}, s.Notes())
 }
 
 // TestRegularUsageIsPackedTightly: otherwise a month of a cluster does not fit into memory.

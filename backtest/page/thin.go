@@ -2,6 +2,7 @@ package page
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/celvpa/celvpa/backtest"
@@ -38,23 +39,20 @@ func thin(line backtest.Line, every int, of func([]float64) float64) (out backte
 }
 
 func mean(of []float64) float64 {
-	sum, n := 0.0, 0
-	for _, value := range of {
-		if !math.IsNaN(value) {
-			sum, n = sum+value, n+1
-		}
+	list, sum := known(of), 0.0
+	for _, value := range list {
+		sum += value
 	}
-	return sum / float64(n) // unknown without any
+	return sum / float64(len(list)) // unknown without any
 }
 
 func largest(of []float64) float64 {
-	out := math.NaN()
-	for _, value := range of {
-		if !(value <= out) && !math.IsNaN(value) {
-			out = value
-		}
+	if list := known(of); len(list) > 0 {
+		return slices.Max(list)
 	}
-	return out
+	return math.NaN()
 }
+
+func known(of []float64) []float64 { return slices.DeleteFunc(slices.Clone(of), math.IsNaN) }
 
 func last(of []float64) float64 { return of[len(of)-1] }

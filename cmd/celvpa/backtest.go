@@ -273,7 +273,7 @@ func printBacktest(p *page, r *backtest.Report, wide bool) {
 		policy := &r.Policies[i]
 		p.row(append(fleetCells(r, policy, hours), mark(policy.Pareto))...)
 	}
-	p.printf("\nContainers: the middle, the 95th percentile and the worst.\n")
+	p.printf("\nContainers: median, 95th percentile and worst.\n")
 	p.header("POLICY", "CPU-SLACK", "CPU-OVER", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS/DAY")
 	for i := range r.Policies {
 		s := &r.Policies[i].Fleet.Spread
@@ -281,9 +281,9 @@ func printBacktest(p *page, r *backtest.Report, wide bool) {
 			three(s.MemOverRequestShare, percentOf), three(s.OOMs, number), three(s.EvictionsPerDay, number))
 	}
 	printContainers(p, r, hours, wide)
-	p.printf("\nWhat these figures rest on:\n")
+	p.printf("\nWhat is modelled:\n")
 	for _, text := range r.Modelled {
-		p.printf("- %s\n", text)
+		p.wrapped("- ", text)
 	}
 }
 
@@ -346,7 +346,7 @@ func printContainers(p *page, r *backtest.Report, hours float64, wide bool) {
 		if !wide {
 			slices.SortStableFunc(list, func(a, b backtest.Container) int { return compareWorst(&a, &b) })
 			list = list[:min(len(list), worstRows)]
-			title = "The containers with the most OOMs and slack"
+			title = "Containers with the most OOMs and slack"
 		}
 		names := policy.Name
 		for _, other := range r.Policies {
@@ -381,7 +381,7 @@ func printNeverUpdated(p *page, policy *backtest.Policy, wide bool) {
 		if left := len(list) - worstRows; left > 0 && !wide {
 			list, more = list[:worstRows], fmt.Sprintf(" and %d more", left)
 		}
-		p.printf("No pod was ever evicted or resized of %s%s: %s\n", strings.Join(list, ", "), more, why)
+		p.wrapped("", fmt.Sprintf("No pod of %s%s was ever evicted or resized: %s", strings.Join(list, ", "), more, why))
 	}
 }
 

@@ -119,7 +119,7 @@ func TestBacktestsThatCannotRun(t *testing.T) {
 		"no usage of that time":         {[]string{"-f", backtestObjects, "--history", backtestHistory, "--from", "2027-03-05T00:00:00Z"}, "the history has no usage from 2027-03-05T00:00:00Z on: nothing was replayed; see --from and --to"},
 		"no usage before a time":        {[]string{"-f", backtestObjects, "--history", backtestHistory, "--to", "2020-03-05T00:00:00Z"}, "the history has no usage up to 2020-03-05T00:00:00Z: nothing"},
 		"no usage between two times":    {[]string{"-f", backtestObjects, "--history", backtestHistory, "--from", "1", "--to", "2"}, "the history has no usage from 1 to 2: nothing"},
-		"a history of one moment":       {[]string{"-f", backtestObjects, "--history", file("moment.csv", "2026-01-01T00:00:00Z,payments,books-0,books,cpu,1\n")}, "all usage of workloads of the manifests is of one moment, 2026-01-01T00:00:00Z: nothing was replayed"},
+		"a history of one moment":       {[]string{"-f", backtestObjects, "--history", file("moment.csv", "2026-01-01T00:00:00Z,payments,books-0,books,cpu,1\n")}, "the history has workloads of the manifests at one time only, 2026-01-01T00:00:00Z: nothing was replayed"},
 		"a time that is none":           {[]string{"-f", backtestObjects, "--history", backtestHistory, "--from", "monday"}, "--from: "},
 		"a price below 0":               {[]string{"-f", backtestObjects, "--history", backtestHistory, "--price-core-hour", "-1"}, "--price-core-hour and --price-gib-hour must not be less than 0"},
 		"series in a table":             {[]string{"-f", backtestObjects, "--history", backtestHistory, "--series", "5"}, "--series is for "},

@@ -264,9 +264,9 @@ func (o orders) enforced() []rulesv1alpha1.RuleOverlay {
 // text is a file for kubectl apply.
 func (o orders) text(choice *backtest.Choice) (string, error) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# Least %s with %s, by celvpa backtest of %s to %s.\n", choice.Least, oneLine(choice.Condition), choice.From.Format(time.RFC3339), choice.Split.Format(time.RFC3339))
+	fmt.Fprintf(&out, "# Chosen by celvpa backtest, from %s to %s:\n# the least %s with %s.\n", choice.From.Format(time.RFC3339), choice.Split.Format(time.RFC3339), choice.Least, oneLine(choice.Condition))
 	if len(o) == 0 {
-		fmt.Fprintln(&out, "# There is nothing to apply: all keep what they have.")
+		fmt.Fprintln(&out, "# There is nothing to apply: every class keeps its policy.")
 	}
 	var uses []string
 	for _, overlay := range o {
@@ -278,7 +278,7 @@ func (o orders) text(choice *backtest.Choice) (string, error) {
 		fmt.Fprintf(&out, "# The components have to run with --pipelines %s.\n", strings.Join(uses, ","))
 	}
 	if len(o) > 0 {
-		fmt.Fprintln(&out, "# Mode Audit changes nothing yet; Enforce puts an overlay in force.")
+		fmt.Fprintln(&out, "# Mode Audit only reports; set mode Enforce to apply an overlay.")
 	}
 	for i := range o {
 		if i > 0 {
@@ -315,16 +315,18 @@ func (c *chooser) printChoice(p *page, choice *backtest.Choice) {
 	if choice == nil {
 		return
 	}
-	p.printf("\nLeast %s with %s, chosen by the figures above, up to %s. The rest, %s, was not used.\n",
-		choice.Least, oneLine(choice.Condition), choice.Split.Format(time.RFC3339), lengthText(int64(choice.To.Sub(choice.Split)/time.Second)))
+	p.printf("\n")
+	p.wrapped("", fmt.Sprintf("Chosen by the history up to %s: the least %s with %s. The rest of the history, %s, tests the choice.",
+		choice.Split.Format(time.RFC3339), choice.Least, oneLine(choice.Condition), lengthText(int64(choice.To.Sub(choice.Split)/time.Second))))
 	for _, of := range choice.Classes {
 		if of.Nearest != "" {
-			p.printf("Class %s: no policy satisfies the condition, and it keeps %s. The nearest is %s, without %s.\n", of.Class, of.Policy, of.Nearest, strings.Join(of.Unmet, " and "))
+			p.wrapped("", fmt.Sprintf("Class %s keeps %s, because no policy satisfies the condition. %s comes closest, but fails %s.", of.Class, of.Policy, of.Nearest, strings.Join(of.Unmet, " and ")))
 		}
 		if len(of.MissedLater) > 0 {
-			p.printf("Class %s: in the rest, %s misses %s.\n", of.Class, of.Policy, strings.Join(of.MissedLater, " and "))
+			p.wrapped("", fmt.Sprintf("Class %s: in the rest, %s fails %s.", of.Class, of.Policy, strings.Join(of.MissedLater, " and ")))
 		}
 	}
+	p.printf("\n")
 	p.header(append([]string{"CLASS", "PART", "POLICY"}, measureHead...)...)
 	rows := func(class, policy string, parts *backtest.Parts) {
 		for _, part := range []struct {
@@ -343,7 +345,7 @@ func (c *chooser) printChoice(p *page, choice *backtest.Choice) {
 		rows("all", backtest.Chosen, &choice.All)
 	}
 	if c.write != "" {
-		p.printf("\nWhat to apply is in %s.\n", c.write)
+		p.printf("\nThe RuleOverlays to apply are in %s.\n", c.write)
 		return
 	}
 	p.printf("\nTo apply:\n%s", choice.Apply)

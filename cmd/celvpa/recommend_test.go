@@ -73,9 +73,9 @@ func TestUsageFindsItsVPA(t *testing.T) {
 		"names by hand": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: hour("shop-one", "app"), rows: []string{few},
 			rest: []string{"Deployment web/shop: no pod has a name that it would generate; pods whose names begin with shop are counted as its own: 1"}},
 		"names of another beside right ones": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: hour("shop-7c5687bd57-659fr", "app") + hour("shop-front-0", "nginx"), rows: []string{few},
-			rest: []string{"1 pod of usage left out, of no workload in the manifests: web/shop-front-0"}},
+			rest: []string{"ignored usage of 1 pod that no workload in the manifests owns: web/shop-front-0"}},
 		"no workload, names that fit": {manifests: vpaOf("StatefulSet", "shop"), usage: hour("shop-0", "app") + hour("shop-front-0", "nginx"), rows: []string{few},
-			rest: []string{"StatefulSet web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods whose names it would generate are counted as its own: 1", "1 pod of usage left out, of no workload in the manifests: web/shop-front-0"}},
+			rest: []string{"StatefulSet web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods whose names it would generate are counted as its own: 1", "ignored usage of 1 pod that no workload in the manifests owns: web/shop-front-0"}},
 		"no workload, names that begin alike": {manifests: vpaOf("Deployment", "shop"), usage: hour("shop", "app"), rows: []string{few},
 			rest: []string{"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods whose names begin with shop are counted as its own: 1"}},
 		"no workload, a pod among the manifests": {manifests: vpaOf("Deployment", "shop") + pod("shop-7c5687bd57-659fr", ""), usage: hour("shop-7c5687bd57-659fr", "app"), rows: []string{few},
@@ -86,7 +86,7 @@ func TestUsageFindsItsVPA(t *testing.T) {
 			rest: []string{"Rollout web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods whose names it would generate are counted as its own: 1"}},
 		"neither workload nor pods": {manifests: vpaOf("Deployment", "shop"), usage: strings.ReplaceAll(hour("shop-7c5687bd57-659fr", "app"), ",web,", ",elsewhere,"), no: true, rows: []string{"shop - - -"}, rest: []string{
 			"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests, and no pod has a name that begins with its name; add its manifest with -f",
-			"1 pod of usage left out, of no workload in the manifests: elsewhere/shop-7c5687bd57-659fr",
+			"ignored usage of 1 pod that no workload in the manifests owns: elsewhere/shop-7c5687bd57-659fr",
 			"web/shop: ConfigUnsupported=True: Cannot read targetRef. Reason: Deployment web/shop does not exist",
 			"web/shop: NoPodsMatched=True: No pods match this VPA object",
 			"web/shop: RecommendationProvided=False: No pods match this VPA object"}},
@@ -95,7 +95,7 @@ func TestUsageFindsItsVPA(t *testing.T) {
 			"web/shop: NoPodsMatched=True: No pods match this VPA object",
 			"web/shop: RecommendationProvided=False: No pods match this VPA object"}},
 		"usage of init containers, and what is there twice": {manifests: vpaOf("Deployment", "shop") + strings.Replace(deploymentOf("shop", "app"), "containers:", "initContainers: [{name: first}], containers:", 1), usage: hour("shop-7c5687bd57-659fr", "app") + minutes(1, "shop-7c5687bd57-659fr", "app", is("0.1"), nil) + minutes(2, "shop-7c5687bd57-659fr", "first", is("9"), nil),
-			rows: []string{few}, rest: []string{"2 rows of usage left out: the usage of init containers does not count", "1 row of usage left out: another row of the same container has the same time (series of single cores must be in one file), or an OOM is much older than the last one"}},
+			rows: []string{few}, rest: []string{"ignored 2 rows of usage: the usage of init containers does not count", "ignored 1 row of usage: another row of the same container has the same time (series of single cores must be in one file), or an OOM is much older than the last one"}},
 		"out of memory": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: minutes(2, "shop-7c5687bd57-659fr", "app", is("0.1"), is("3145728000")) + "1767225700,web,shop-7c5687bd57-659fr,app,oom,1048576000\n",
 			rows: []string{"shop app 126m 4506574562"}}, // the upper end of the bucket of 3600Mi, and 15%
 		"pods that are gone long since": {manifests: vpaOf("Deployment", "shop"), usage: hour("shop-7c5687bd57-bbbbb", "old") + strings.ReplaceAll(hour("shop-7c5687bd57-ccccc", "app"), "17672", "17692"), // 23 days later
@@ -259,7 +259,7 @@ func TestFilesForgetWhatAClusterForgets(t *testing.T) {
 		"the same without the pod":                            {manifests: renamed, usage: both, more: "--now=2026-03-01T00:00:00Z", rows: []string{"shop - - -"}, rest: []string{ended}},
 		"history that expired while another container ran on": {manifests: renamed + deploymentOf("other", "app"), usage: at(running, "new", "01T10:00:00", "09T12:00:00") + at("other-7c5687bd57-bcdfg", "app", "09T10:00:00"), more: "--recommendation-min-samples=2", rows: []string{"shop - - -"}, rest: []string{"web/shop: RecommendationProvided=False: too little usage is known to recommend cpu and memory of container new"}},
 		"an earlier time, before the new pod was created": {manifests: vpaOf("Deployment", "shop") + strings.Replace(pod, "labels:", "creationTimestamp: 2026-02-01T11:00:00Z, labels:", 1), usage: both, more: "--now=2026-02-01T10:30:00Z", rows: []string{"shop old 25m 250Mi"},
-			rest: []string{"4 rows of usage left out: later than 2026-02-01T10:30:00Z", "1 pod left out: created later than 2026-02-01T10:30:00Z",
+			rest: []string{"ignored 4 rows of usage later than 2026-02-01T10:30:00Z", "ignored 1 pod created later than 2026-02-01T10:30:00Z",
 				"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests; pods whose names it would generate are counted as its own: 1"}},
 		"a new pod that was created after the last row": {manifests: renamed + strings.Replace(pod, "labels:", "creationTimestamp: 2026-02-01T12:31:00Z, labels:", 1), usage: both, rows: []string{alone}},
 		"history that all containers continue at once":  {manifests: renamed + deploymentOf("other", "app"), usage: at(running, "new", "01T10:00:00", "09T12:00:00") + at("other-7c5687bd57-bcdfg", "app", "09T12:00:00"), more: "--recommendation-min-samples=2", rows: []string{alone}},

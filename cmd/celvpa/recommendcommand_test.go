@@ -43,7 +43,7 @@ func TestTheRecommendCommand(t *testing.T) {
 		"a table":                        {args: "-f shop.yaml --usage usage.csv", out: row + unsure},
 		"standard input":                 {args: "-f shop.yaml --usage -", stdin: hour("shop-7c5687bd57-659fr", "app"), out: row + unsure},
 		"a row that cannot be used":      {args: "-f shop.yaml --usage bad.csv", out: "celvpa: bad.csv:1: \"soon\" is not a time: write it like 2026-01-31T12:00:00Z or as seconds since 1970; this row is left out\n" + row + unsure},
-		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than 2026-01-01T00:01:00Z\n" + recommendationTable("126m 25m..182 250Mi 250Mi..333Gi") + unsure},
+		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: ignored 116 rows of usage later than 2026-01-01T00:01:00Z\n" + recommendationTable("126m 25m..182 250Mi 250Mi..333Gi") + unsure},
 		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: recommendationTable("1168m 120m..29675m 1.15Gi 1.1Gi..29.3Gi") + unsure},
 		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: recommendationTable("220m 209m..5589m 412Mi 392Mi..10.2Gi") + unsure},
 		"a file that is missing":         {args: "-f shop.yaml --usage usage.csv --usage missing.csv", out: row + unsure, fails: "cannot read usage from missing.csv: no such file or directory"},

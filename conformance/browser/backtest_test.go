@@ -109,15 +109,15 @@ func TestPointsOfABacktestLeadToTheirPolicy(t *testing.T) {
 		order = append(order, ask[string](b, "(document.activeElement.querySelector('title') || document.activeElement).textContent"))
 	}
 	require.Equal(t, "Skip to Policies", order[0])
-	require.Contains(t, order, "5 shipped[estimate.marginFraction=0.05]: 2,150 CPU requested, 21.1% time over the CPU request")
+	require.Contains(t, order, "5 shipped[estimate.marginFraction=0.05]: 6.4 cores requested, 21.1% time over the CPU request")
 	b.do(chromedp.Click("svg.plot a[href='#policy-5']"))
 	require.Equal(t, "#policy-5", ask[string](b, "location.hash"))
 
 	at := ask[[]float64](b, `(() => {
 		const plot = document.querySelector('svg.plot'), box = plot.getBoundingClientRect();
 		const middle = e => { const r = e.getBoundingClientRect(); return r.left + r.width / 2 - box.left; };
-		const tick = [...plot.querySelectorAll('text')].find(e => e.textContent == '4,000');
-		return [middle(plot.querySelector("a[href='#policy-1'] rect")) / 5596, middle(tick) / 4000];
+		const tick = [...plot.querySelectorAll('text')].find(e => e.textContent == '10');
+		return [middle(plot.querySelector("a[href='#policy-1'] rect")) / (5596 / 336), middle(tick) / 10];
 	})()`)
 	require.InEpsilon(t, at[0], at[1], 0.01)
 }
@@ -125,7 +125,7 @@ func TestPointsOfABacktestLeadToTheirPolicy(t *testing.T) {
 func TestABacktestSaysItsChartsInWords(t *testing.T) {
 	b := openBacktest(t, pagetest.Sweep(), wide)
 	labels := ask[[]string](b, "[...document.querySelectorAll('[role=img]')].map(e => e.getAttribute('aria-label'))")
-	require.Contains(t, labels[0], "CPU of container app with policy shipped: use up to ")
+	require.Contains(t, labels[0], "CPU of container app with policy shipped: usage up to ")
 	require.Contains(t, labels[0], "6 evictions, 0 resizes, 4 OOM kills")
 	levels := ask[[]int](b, "[...document.querySelectorAll('h1, h2, h3, h4, h5')].map(e => +e.tagName[1])")
 	for i, level := range levels[1:] {
@@ -138,15 +138,15 @@ func TestABacktestSaysWhatCameOut(t *testing.T) {
 	ask[chromedp.Void](b, unfold)
 	text, at := b.text(), 0
 	for _, want := range []string{
-		"celvpa backtest What would this policy have done?", "Policy shipped would have requested 2,285 core-hours of CPU (−59%) and 2,272 GiB-hours of memory (−46%), at a cost of 77.6",
-		"CPU core-hours −59% 5,596 → 2,285", "OOM kills 8 manifests: 8",
+		"celvpa backtest What would this policy have done?", "Compared with the requests in the manifests, policy shipped would have requested 6.8 cores (−59%) and 6.76 GiB of memory (−46%), at a cost of 77.6",
+		"There would have been 8 OOM kills, and 8 with the manifests", "CPU requested −59% 16.7 → 6.8 cores", "OOM kills 8 manifests: 8",
 		"2026-02-02 00:00 to 2026-02-16 00:00 UTC", "6 with 6 containers", "0.03 a core-hour, 0.004 a GiB-hour",
 		"1 manifest unbeaten", "2 hindsight", "4 shipped decides as upstream does", "5 shipped[estimate.marginFraction=0.05]",
-		"OOM kills against memory requested in GiB-hours", "Killed most often", "search web Deployment 4 OOM kills 4 OOM kills", "Most CPU reserved and not used",
-		"app of Deployment web/search", "4 OOM kills", "pod evicted, 6 times", "OOM kill, 4 times", "Each step, and the rules that caused it: 16 steps",
+		"OOM kills against GiB requested", "Most OOM kills", "search web Deployment 4 4", "Most unused CPU",
+		"app of Deployment web/search", "4 OOM kills", "pod evicted, 6 times", "OOM kill, 4 times", "16 steps, with the rules that decided",
 		"new target CPU none → 1.2", "estimate/bounds/target, estimate/bounds/add-safety-margin", "pod evicted CPU 3.2 → 1.2", "update/outside-recommended-range Its requests are outside the recommended range",
-		"OOM kill memory limit and use 1.92Gi → ", "All policies for container app of web/search", "The same with policy manifest",
-		"pod resized", "A container is OOM-killed when a sample of its memory exceeds the limit in force.", "hindsight The least constant request",
+		"OOM kill memory limit and usage 1.92Gi → ", "All policies for container app of web/search", "Charts with other policies", "Policy manifest",
+		"pod resized", "A container is OOM-killed when a sample of its memory exceeds the limit in force.", "hindsight The lowest constant request",
 	} {
 		next := strings.Index(text[at:], want)
 		require.GreaterOrEqual(t, next, 0, "%q comes after what is before it in this test; the page goes on: %s", want, text[at:min(len(text), at+1500)])
@@ -195,7 +195,7 @@ func TestACurveStandsWhereItsValuesAre(t *testing.T) {
 
 // TestPoliciesThatCoverEachOtherShareAPoint: seven policies looked like three, of which the last drawn hid the others.
 func TestPoliciesThatCoverEachOtherShareAPoint(t *testing.T) {
-	r := &backtest.Report{}
+	r := &backtest.Report{Window: backtest.Window{Seconds: 3600}}
 	for i, oom := range []int{0, 3, 3, 3, 1, 3} {
 		p := backtest.Policy{Name: "p" + string(rune('1'+i))}
 		p.Fleet.OOMs, p.Fleet.Memory.RequestedGiBHours = oom, float64(1000-100*min(i, 1)-i)
@@ -205,7 +205,24 @@ func TestPoliciesThatCoverEachOtherShareAPoint(t *testing.T) {
 	plot := "[...document.querySelectorAll('figure')].find(e => e.innerText.startsWith('Memory'))"
 	require.Equal(t, []string{"1", "2–4, 6", "5"}, ask[[]string](b, "[..."+plot+".querySelectorAll('text.in')].map(e => e.textContent)"))
 	require.Contains(t, ask[[]string](b, "[..."+plot+".querySelectorAll('title')].map(e => e.textContent)")[1],
-		"2 p2: 899 memory requested, 3 OOM kills; 3 p3: 898 memory requested, 3 OOM kills; 4 p4: ")
+		"2 p2: 899 GiB requested, 3 OOM kills; 3 p3: 898 GiB requested, 3 OOM kills; 4 p4: ")
+}
+
+// TestNothingInAChartCoversAnother: points of a plot are joined, and marks below a chart have a row for each shape.
+func TestNothingInAChartCoversAnother(t *testing.T) {
+	for _, width := range []int64{narrow, 768, wide} {
+		b := openBacktest(t, pagetest.Sweep(), width)
+		require.Empty(t, ask[[]string](b, `[...document.querySelectorAll('svg.plot')].flatMap(plot => {
+			const spots = [...plot.querySelectorAll('svg.spot rect')].map(e => [e.getBoundingClientRect(), e.parentNode.textContent]);
+			return spots.flatMap(([a, text], i) => spots.slice(0, i).filter(([b]) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom).map(([, other]) => text + ' and ' + other));
+		})`), "%d pixels", width)
+		require.Empty(t, ask[[]string](b, `[...document.querySelectorAll('figure')].flatMap(figure => {
+			const shapes = new Map();
+			for (const e of figure.querySelectorAll('svg.mark path')) shapes.set(e.parentNode.getAttribute('y'), new Set([...shapes.get(e.parentNode.getAttribute('y')) ?? [], e.getAttribute('class')]));
+			return [...shapes.values()].filter(set => set.size > 1).map(set => [...set].join(' and '));
+		})`), "%d pixels", width)
+		require.Equal(t, []string{"none"}, ask[[]string](b, "[...new Set([...document.querySelectorAll('.label')].filter(e => e.innerText == 'unbeaten').map(e => e.classList[1]))]"), "the colour does not praise")
+	}
 }
 
 // TestAMonthIsNotADayShort: 30 days less 48 seconds were 29d.
@@ -222,7 +239,7 @@ func TestAPageSaysWhichWorkloadsAreNeverUpdated(t *testing.T) {
 		r.Policies[i].Workloads[0].NeverUpdated = &backtest.Obstacle{Rule: "eligibility/too-few-replicas", Reason: "The workload has 1 live pod"}
 	}
 	text := openBacktest(t, r, wide).text()
-	require.Contains(t, text, "Of 1 workload it would never have updated a pod")
+	require.Contains(t, text, "It would never have updated the pods of 1 workload.")
 	require.Contains(t, text, "Never evicted or resized Workload Why")
 	require.Contains(t, text, "The workload has 1 live pod eligibility/too-few-replicas")
 }

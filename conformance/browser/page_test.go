@@ -43,12 +43,12 @@ func TestThePageSaysWhyFromTheVerdictDown(t *testing.T) {
 	text, at := b.text(), 0
 	for _, want := range []string{
 		"Deployment web/shop", "✕ Misconfigured The updater's next step: Skip eligibility/too-few-replicas",
-		"One thing could not be found out",
-		"hpa-same-resource HorizontalPodAutoscaler web/shop", "Way out: Scale by another metric",
-		"container app cpu 100m → 476m memory 512Mi → 978270031",
+		"One thing is not known",
+		"hpa-same-resource HorizontalPodAutoscaler web/shop", "What to do: Scale by another metric",
+		"container app cpu 100m → 476m memory 512Mi → 933Mi",
 		"percentile 90 414m", "unset → 414m", "414m → 476m", "rules/estimate.yaml:68:13", "lower bound 83m",
-		"Admission request 476m", "Pods now request 100m", "percentile 90, used", "beyond the scale",
-		"Next Why Priority Change", "4.671 up outside", "Decisions over time", "19ce9c5a03c3", "TooFewReplicas", "celvpa-updater", "pods/proxy",
+		"New pods request 476m", "Pods now request 100m", "percentile 90, used", "beyond the scale",
+		"Next Why Difference Change", "467% needs more, outside the range", "19ce9c5a03c3", "TooFewReplicas", "celvpa-updater", "pods/proxy",
 	} {
 		next := strings.Index(text[at:], want)
 		require.GreaterOrEqual(t, next, 0, "%q comes after what is before it in this test; the page goes on: %s", want, text[at:min(len(text), at+600)])
@@ -110,7 +110,7 @@ func TestRolesNamesAndHeadings(t *testing.T) {
 	for _, want := range []string{
 		"RootWebArea: VerticalPodAutoscaler mail/relay: why?", "banner: ", "main: ", "contentinfo: ", "navigation: Contents", "region: Verdict",
 		"region: Findings", "region: Pods", "group: Pods", "list: Way of cpu of container relay", "heading: container relay",
-		"table: Usage against request, target and bounds of memory", "columnheader: Priority", "rowheader: percentile 90, used",
+		"table: Usage against request, target and bounds of memory", "columnheader: Difference", "rowheader: percentile 90, used",
 		"image: memory over time: the target falls from 700Mi to 243Mi, in 6d4h", "DisclosureTriangle: container relay",
 	} {
 		require.Condition(t, func() bool {
@@ -187,7 +187,7 @@ func TestAllCanBeReachedByKeyboard(t *testing.T) {
 	}
 	require.Equal(t, "A Skip to Findings", order[0])
 	require.Contains(t, order, "A Findings 5")
-	require.Contains(t, order, "SUMMARY Rules that ran for pod web/shop-7c5687bd57-2x8lq")
+	require.Contains(t, order, "SUMMARY Rules for pod web/shop-7c5687bd57-2x8lq")
 	require.Contains(t, strings.Join(order, "\n"), "SUMMARY container app")
 	distinct := map[string]bool{}
 	for _, at := range order {
@@ -198,7 +198,7 @@ func TestAllCanBeReachedByKeyboard(t *testing.T) {
 
 func TestFoldsOpenByKeyboard(t *testing.T) {
 	b := open(t, pagetest.Blocked(), wide)
-	const rules = "Rules that ran for pod"
+	const rules = "Rules for pod"
 	for range 50 {
 		b.do(chromedp.KeyEvent(kb.Tab))
 		if strings.HasPrefix(ask[[]string](b, focused)[1], rules) {

@@ -28,8 +28,8 @@ var (
 		lang.Field{Name: "mayEvict", Type: lang.Bool, Doc: "the pod may come to be evicted, so explanations name PodDisruptionBudgets that block it; unset is false"})
 
 	orderSchema = lang.NewSchema("Order",
-		lang.Field{Name: "first", Type: lang.Int, Doc: "more comes first; unset is 0"},
-		lang.Field{Name: "then", Type: lang.Double, Doc: "among equals, more comes first; unset is 0"})
+		lang.Field{Name: "first", Type: lang.Int, Doc: "higher values come first; 0 if unset"},
+		lang.Field{Name: "then", Type: lang.Double, Doc: "orders pods with the same first: higher values come first; 0 if unset"})
 )
 
 // The points about a running pod.

@@ -61,7 +61,7 @@ func Blocked() *explain.Report {
 		Verdict: explain.Verdict{Token: "eligibility/too-few-replicas", Action: "Skip", Text: text + "; its pod keeps cpu 100m, and the target is 476m."},
 		Findings: []explain.Finding{
 			{Token: "eligibility/too-few-replicas", Class: explain.Misconfigured, About: "pod web/shop-7c5687bd57-2x8lq", Text: text,
-				WayOut: "Run 2 replicas, set spec.updatePolicy.minReplicas to 1, or use updateMode InPlaceOrRecreate"},
+				WayOut: "It has 2 live pods, or spec.updatePolicy.minReplicas or --min-replicas is lower"},
 			{Token: "hpa-same-resource", Class: explain.Misconfigured, About: "HorizontalPodAutoscaler web/shop",
 				Text: "It scales by the utilization of cpu, which the VPA changes", WayOut: "Scale by another metric, or take cpu out of controlledResources"},
 			{Token: "budget-spent", Class: explain.Waiting, About: "PodDisruptionBudget web/shop", Text: "It allows 0 evictions now: 1 of 1 pods healthy, 1 wanted", WayOut: "2 pods are healthy"},
