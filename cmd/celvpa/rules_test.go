@@ -15,7 +15,7 @@ import (
 
 func TestRulesAreListedAndShown(t *testing.T) {
 	t.Parallel()
-	out, err := celvpa(t, "rules", "list")
+	out, err := celvpa(t, "rules", "list", "-o", "wide")
 	require.NoError(t, err)
 	require.Regexp(t, `^pipeline default@1\.0\.0, digest [0-9a-f]{12}, the default\n`, out)
 	require.Regexp(t, `container\.recommend +container-caps@1\.0\.0 +rules/container-caps\.yaml:3:18 `, out)
@@ -163,7 +163,7 @@ func TestDiffSaysInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	out, err = celvpa(t, "rules", "diff", "shipped", dir, "--vpa", vpa)
 	require.NoError(t, err)
 	require.Equal(t, "VerticalPodAutoscaler payments/web:\n"+changes, out)
-	out, err = celvpa(t, "rules", "list", "--rules-dir", dir)
+	out, err = celvpa(t, "rules", "list", "--rules-dir", dir, "-o", "wide")
 	require.NoError(t, err)
 	require.Regexp(t, `payments +Enforce +0 +namespaces payments, tier=gold +\S+payments\.yaml:3:18 +Leave payments more room\.`, out)
 
