@@ -123,7 +123,7 @@ func TestFaultsOfExtensions(t *testing.T) {
 	named := func(name, text string) string { return strings.Replace(text, "{name: r}", "{name: "+name+"}", 1) }
 	for name, tt := range map[string]struct{ rules, want string }{
 		"no such pipeline":                {extending("s", ""), `Pipeline r@1.0.0: no pipeline "s"; loaded: p@1.0.0, r@1.0.0`},
-		"no such version":                 {extending("p@2.0.0", ""), `Pipeline r@1.0.0: no pipeline "p@2.0.0"; loaded: p@1.0.0, r@1.0.0`},
+		"no such version":                 {extending("p@2.0.0", ""), `Pipeline r@1.0.0: no pipeline "p@2.0.0"; did you mean p@1.0.0? loaded: p@1.0.0, r@1.0.0`},
 		"below another":                   {extending("a", "") + named("a", extending("s", "")), `Pipeline a@1.0.0: no pipeline "s"; loaded: a@1.0.0, p@1.0.0, r@1.0.0`},
 		"itself":                          {extending("r", ""), "Pipeline r@1.0.0: the pipeline extends itself; give it a name or version of its own"},
 		"a circle":                        {extending("a", "") + named("a", extending("b", "")) + named("b", extending("c@1.0.0", "")) + named("c", extending("a", "")), "Pipeline c@1.0.0: pipelines extend each other: c@1.0.0 → a@1.0.0 → b@1.0.0 → c@1.0.0; remove one of them"},
