@@ -113,6 +113,17 @@ func TestWhatBlocksNothingIsNoVerdict(t *testing.T) {
 	require.Equal(t, "nothing to do: its requests are fine", verdict(r, nil, r.Now).Text)
 }
 
+// TestABudgetThatAllowsNoEvictionIsTheVerdict: regression, the pods that the updater tries to evict were said to be evicted.
+func TestABudgetThatAllowsNoEvictionIsTheVerdict(t *testing.T) {
+	evicts, resizes := Pod{}, Pod{}
+	evicts.Action, evicts.Rule, evicts.Reason = "Evict", "update/evict", "Its requests are outside the recommended range"
+	resizes.Action, resizes.Rule = "InPlace", "update/resize"
+	r := &Report{Pods: []Pod{evicts}, Findings: []Finding{finding(budgetBlocks, "PodDisruptionBudget shop/web", "", "it requires 2 of 2 pods to be healthy, so it never allows an eviction")}}
+	require.Equal(t, Verdict{Token: budgetBlocks, Action: "Evict", Text: "blocked: PodDisruptionBudget shop/web requires 2 of 2 pods to be healthy, so it never allows an eviction"}, verdict(r, nil, r.Now))
+	r.Pods = append(r.Pods, resizes)
+	require.Equal(t, "update/evict", verdict(r, nil, r.Now).Token, "resizes go on")
+}
+
 // TestABudgetIsNoMatterOfModeInPlace, which never evicts: regression, the way out was to relax the budget.
 func TestABudgetIsNoMatterOfModeInPlace(t *testing.T) {
 	waits, evicts := Pod{}, Pod{}

@@ -236,7 +236,7 @@ func (r *Report) only(v *vpav1.VerticalPodAutoscaler, u *answers.Updater, namesp
 			return f.Token == "pods-not-taken" && f.About != "" || strings.Contains(f.Token, "/") && (u == nil || f.Token != u.IgnoredRule || f.Token != r.Pods[0].Rule)
 		})
 		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Token == "target-capped" })
-		r.Findings = sorted(append(append(r.Findings, podFindings(u, r.Pods, v)...), cappedFindings(r.Pods)...))
+		r.Findings = sorted(append(append(r.Findings, cappedFindings(r.Pods)...), podFindings(u, r.Pods, v)...))
 	}
 	r.Decisions = slices.DeleteFunc(r.Decisions, func(d answers.Decision) bool { return d.Pod != "" && d.Pod != name && d.Pod != key })
 }

@@ -47,7 +47,7 @@ func Offline(ctx context.Context, m Manifests, s Subject) (*Report, error) {
 	}
 	o := Options{
 		Client: plan.Client(objects...), Rules: m.Cluster.Rules(), Now: m.Now, Selector: m.Selector, plan: plan, written: written,
-		Unknown: []string{"what the processes know, events, and whether the webhook is registered: only manifests were read"},
+		Unknown: []string{"refused resizes and evictions, events, and whether the webhook is registered: only manifests were read"},
 		Ask: func(ctx context.Context, namespace, name string) (*ask.Result, error) {
 			v := list[slices.IndexFunc(list, func(v *vpav1.VerticalPodAutoscaler) bool { return v.Namespace == namespace && v.Name == name })]
 			out := &ask.Result{Updater: updaterOf(v, list, plan)}

@@ -90,7 +90,7 @@ func updateFindings(u *answers.Updater, pods []Pod, v *vpav1.VerticalPodAutoscal
 			out = append(out, Finding{Token: u.IgnoredRule, Class: Settled, Text: u.Ignored})
 		}
 	}
-	return append(append(out, podFindings(u, pods, v)...), cappedFindings(pods)...)
+	return append(append(out, cappedFindings(pods)...), podFindings(u, pods, v)...)
 }
 
 // cappedFindings are a finding for each target of which pods get more or less, with how many pods do.
@@ -226,6 +226,10 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 	if u != nil && u.NextCycle != nil && u.NextCycle.After(now) {
 		when = "in " + u.NextCycle.Sub(now).Round(time.Second).String()
 	}
+	evicts := func(p *Pod) bool { return p.Action == facts.DoEvict }
+	if i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Token == budgetBlocks }); i >= 0 && len(acting) > 0 && !slices.ContainsFunc(acting, func(p *Pod) bool { return !evicts(p) }) {
+		return r.Findings[i].verdict(facts.DoEvict) // the updater would try in vain
+	}
 	if len(acting) > 0 {
 		first := acting[0]
 		same, how := 0, map[string]string{facts.DoEvict: "evicted", facts.DoInPlace: "resized in place"}
@@ -261,8 +265,7 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 	for _, class := range precedence[:3] {
 		for _, f := range r.Findings {
 			if f.Class == class && f.Token != scaledToo {
-				how := map[string]string{Misconfigured: "blocked: ", Waiting: "waiting: ", Settled: "nothing to do: "}[class]
-				return Verdict{Token: f.Token, Action: action, Text: how + lower(f.Text)}
+				return f.verdict(action)
 			}
 		}
 	}
@@ -275,8 +278,19 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 	return Verdict{Token: "unknown", Action: action, Text: "what the updater would do is not known; see the section Not known"}
 }
 
-// scaledToo is the token of a fault that keeps nothing from happening.
-const scaledToo = "hpa-same-resource"
+// verdict is a report in a line whose most important finding it is.
+func (f Finding) verdict(action string) Verdict {
+	how := map[string]string{Misconfigured: "blocked: ", Waiting: "waiting: ", Settled: "nothing to do: "}[f.Class]
+	if strings.HasPrefix(f.Text, "it ") { // the object that it is about
+		return Verdict{Token: f.Token, Action: action, Text: how + f.About + strings.TrimPrefix(f.Text, "it")}
+	}
+	return Verdict{Token: f.Token, Action: action, Text: how + lower(f.Text)}
+}
+
+const (
+	budgetBlocks = "budget-blocks"
+	scaledToo    = "hpa-same-resource" // keeps nothing from happening
+)
 
 // lower makes a sentence part of another one.
 func lower(text string) string {

@@ -259,9 +259,8 @@ func TestCappedTargetsAreExplained(t *testing.T) {
 	require.Contains(t, table, "shop/web-5d8f-abcde: VerticalPodAutoscaler shop/web controls it, and no amount changes")
 
 	explained := unwrapped("explain", "web", "-n", "shop")
-	require.Contains(t, explained, "Settled: target-capped, 1 pod "+cpu)
+	require.Contains(t, explained, "nothing to do: "+cpu+" (target-capped)")
 	require.Contains(t, explained, "Settled: target-capped, 1 pod "+memory)
-	require.Contains(t, explained, "nothing to do: its requests are within the recommended range")
 
 	require.Contains(t, unwrapped("list"), "all pods together would request as much CPU and as much memory")
 

@@ -219,6 +219,7 @@ func printSummary(p *page, r *explain.Report) {
 	for i := range blocks {
 		if blocks[i].Token == r.Verdict.Token {
 			blocks[i].Text = "" // the verdict has it
+			break
 		}
 	}
 	printFindings(p, blocks)
@@ -236,14 +237,24 @@ func printTargets(p *page, list []explain.Amounts) {
 		return
 	}
 	p.printf("\n")
-	p.header("CONTAINER", "RESOURCE", "P90", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
+	computed := slices.ContainsFunc(list, func(a explain.Amounts) bool { return len(a.Way) > 0 || len(a.Usage) > 0 })
+	if computed {
+		p.header("CONTAINER", "RESOURCE", "P90", "LOWER", "TARGET", "UPPER", "TARGET SET BY")
+	} else {
+		p.header("CONTAINER", "RESOURCE", "LOWER", "TARGET", "UPPER")
+	}
 	for i := range list {
 		a := &list[i]
+		container, lower, target, upper := cmp.Or(a.Container, podRow), short(a.LowerBound), short(a.Target), short(a.UpperBound)
+		if !computed {
+			p.row(container, a.Resource, lower, target, upper)
+			continue
+		}
 		by := "-"
 		if n := len(a.Way); n > 0 {
 			by = a.Way[n-1].Path()
 		}
-		p.row(cmp.Or(a.Container, podRow), a.Resource, quantity.Short(percentile(a.Usage, "90")), short(a.LowerBound), short(a.Target), short(a.UpperBound), by)
+		p.row(container, a.Resource, quantity.Short(percentile(a.Usage, "90")), lower, target, upper, by)
 	}
 	p.end()
 }
