@@ -68,8 +68,11 @@ func (l *List) Summary() string {
 		}
 		parts = append(parts, fmt.Sprintf("%d %s (%s)", total, cmp.Or(class, "to be changed"), strings.Join(why, ", ")))
 	}
-	return fmt.Sprintf("%s: %s. With their targets, all pods together would request %s CPU and %s memory.", simulate.Counted(len(l.Items), "VerticalPodAutoscaler"), strings.Join(parts, "; "),
-		moreOrLess(l.MoreCPU), moreOrLess(l.MoreMemory))
+	out := fmt.Sprintf("%s: %s.", simulate.Counted(len(l.Items), "VerticalPodAutoscaler"), strings.Join(parts, "; "))
+	if slices.ContainsFunc(l.Items, func(r Row) bool { return r.CPU.Target != "" || r.Memory.Target != "" }) {
+		out += fmt.Sprintf(" With their targets, all pods together would request %s CPU and %s memory.", moreOrLess(l.MoreCPU), moreOrLess(l.MoreMemory))
+	}
+	return out
 }
 
 // listed are the classes of a list, the worst first; the empty one is of VPAs for whose pods something is done.

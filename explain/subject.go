@@ -233,7 +233,11 @@ func (s Subject) nobody(list []vpav1.VerticalPodAutoscaler) error {
 	}
 	slices.Sort(names)
 	have := "there is no VerticalPodAutoscaler" + in(s.Namespace)
-	if len(names) > 0 {
+	i := slices.IndexFunc(list, func(v vpav1.VerticalPodAutoscaler) bool { return v.Namespace == s.Kind && v.Name == s.Name })
+	switch {
+	case i >= 0: // as namespace/name
+		return fmt.Errorf("%q is not a kind; for namespace %s, write %s -n %s", s.Kind, s.Kind, s.Name, s.Kind)
+	case len(names) > 0:
 		have = "there are the VerticalPodAutoscalers " + simulate.Few(names)
 	}
 	known.Delete(s.Name) // it is of another kind

@@ -253,8 +253,12 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 		if more := len(changes) - 2; more > 0 {
 			changes = append(changes[:2], fmt.Sprintf("and %d more", more))
 		}
-		return Verdict{Token: first.Rule, Action: first.Action, Text: fmt.Sprintf("%d of %s will be %s%s %s, first %s: %s (%s)",
-			same, simulate.Counted(len(r.Pods), "pod"), how[first.Action], others, when, first.Pod[strings.Index(first.Pod, "/")+1:], first.Reason, strings.Join(changes, "; "))}
+		name := first.Pod[strings.Index(first.Pod, "/")+1:]
+		what := fmt.Sprintf("%s will be %s %s", name, how[first.Action], when)
+		if len(r.Pods) > 1 {
+			what = fmt.Sprintf("%d of %d pods will be %s%s %s, first %s", same, len(r.Pods), how[first.Action], others, when, name)
+		}
+		return Verdict{Token: first.Rule, Action: first.Action, Text: fmt.Sprintf("%s: %s (%s)", what, first.Reason, strings.Join(changes, "; "))}
 	}
 	action := ""
 	if len(r.Pods) > 0 {

@@ -79,7 +79,11 @@ func (c *Cluster) Admit() (*Admissions, error) {
 	a.noteStale(a.plain(), changed)
 	for i := range pods {
 		c.progress("reviewing pods", i, len(pods))
-		if v := changed[i].vpa; c.selector != nil && (v == nil || !c.Selects(v.Object)) {
+		var by *vpav1.VerticalPodAutoscaler
+		if changed[i].vpa != nil {
+			by = changed[i].vpa.Object
+		}
+		if !c.selection.pod(pods[i].Pod.Namespace, by) {
 			continue
 		}
 		out.Items = append(out.Items, a.review(&pods[i], changed[i]))

@@ -174,7 +174,7 @@ func (x *comparison) assemble(ctx context.Context) *Impact {
 	out := &Impact{Items: []VPAImpact{}}
 	for _, pod := range x.pods {
 		i := x.sides[1].controller(pod)
-		if x.selector == nil || i >= 0 && x.Selects(x.vpas[i].Object) {
+		if x.selection == nil || i >= 0 && x.Selects(x.vpas[i].Object) {
 			out.Totals.OfPods++
 		}
 		if i >= 0 && x.asked[i] {

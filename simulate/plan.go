@@ -136,6 +136,9 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 		}
 		ignored := podupdate.IgnoredReason(pod)
 		if v == nil {
+			if !u.selection.pod(pod.Namespace, nil) {
+				continue
+			}
 			why := changed[i].why
 			alone = append(alone, u.skip(nil, pod, engine.Verdict{Reason: cmp.Or(ignored, strings.ToUpper(why[:1])+why[1:])}))
 			continue
@@ -170,9 +173,6 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 		}
 	}
 	u.noteBudgets()
-	if u.selector != nil {
-		return out
-	}
 	return append(out, alone...)
 }
 

@@ -38,19 +38,40 @@ type Cluster struct {
 	// Watch receives the progress of long answers; nil = nobody.
 	Watch func(what string, done, of int)
 
-	selector labels.Selector // nil = all VPAs
+	selection *Selection // nil = all VPAs
 }
 
-// Select makes answers be about the VPAs that a selector matches. The others still have their pods. It reports whether there is any.
-func (c *Cluster) Select(selector labels.Selector) bool {
-	c.selector = selector
+// Selection is which VPAs answers are about.
+type Selection struct {
+	Namespace string          // empty = all
+	Labels    labels.Selector // labels.Everything() = all
+}
+
+func (s *Selection) matches(namespace string, of labels.Set) bool {
+	return s == nil || (s.Namespace == "" || s.Namespace == namespace) && s.Labels.Matches(of)
+}
+
+// pod reports whether answers are about a pod, and the VPA that controls it; nil = none.
+func (s *Selection) pod(namespace string, v *vpav1.VerticalPodAutoscaler) bool {
+	switch {
+	case s == nil:
+		return true
+	case v == nil:
+		return s.Labels.Empty() && s.matches(namespace, nil)
+	}
+	return s.matches(v.Namespace, v.Labels)
+}
+
+// Select makes answers be about some VPAs. The others still have their pods. It reports whether there is any.
+func (c *Cluster) Select(selection Selection) bool {
+	c.selection = &selection
 	documents, _ := c.set.VPAs() // whoever uses them reports what cannot be read
-	return slices.ContainsFunc(documents, func(d manifests.Document) bool { return selector.Matches(d.Labels()) })
+	return slices.ContainsFunc(documents, func(d manifests.Document) bool { return selection.matches(d.Namespace, d.Labels()) })
 }
 
 // Selects reports whether answers are about a VPA.
 func (c *Cluster) Selects(v *vpav1.VerticalPodAutoscaler) bool {
-	return c.selector == nil || c.selector.Matches(labels.Set(v.Labels))
+	return c.selection.matches(v.Namespace, labels.Set(v.Labels))
 }
 
 func (c *Cluster) progress(what string, done, of int) {

@@ -56,7 +56,7 @@ func (c *Cluster) Stage(usage []Seen) (*Stage, error) {
 	p, unread := w.place(usage, time.Time{})
 	budgets, unreadBudgets := c.budgets()
 	out := &Stage{Budgets: budgets, LimitRanges: w.ranges, Objects: c.set}
-	if c.selector != nil {
+	if c.selection != nil {
 		out.Selects = c.Selects
 	}
 	for _, v := range w.vpas {

@@ -42,7 +42,7 @@ func (c *Cluster) Validate(old *manifests.Set) (*Validation, error) {
 	out := &Validation{Items: []Judgement{}}
 	for i, d := range v.vpas {
 		c.progress("judging VerticalPodAutoscalers", i, len(v.vpas))
-		if c.selector != nil && !c.selector.Matches(d.Labels()) {
+		if !c.selection.matches(d.Namespace, d.Labels()) {
 			continue
 		}
 		answer := v.judge(d)

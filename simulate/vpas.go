@@ -2,7 +2,9 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/json"
 
@@ -119,9 +121,22 @@ func (c *Cluster) merge(same []writtenVPA) (writtenVPA, error) {
 		if was != nil && !equality.Semantic.DeepEqual(was, is) {
 			c.note("%s: VerticalPodAutoscaler %s/%s has another recommendation at %s; the last one counts", vpa.from, vpa.Namespace, vpa.Name, best.from)
 		}
+		if !best.sameLabels(vpa) { // annotations may pin a pipeline, and overlays match labels
+			c.note("%s: VerticalPodAutoscaler %s/%s has other labels or annotations at %s, which do not count", vpa.from, vpa.Namespace, vpa.Name, best.from)
+		}
 		best = vpa
 	}
 	return best, nil
+}
+
+// sameLabels compares labels and annotations, but for the copy of the whole object that kubectl keeps.
+func (v writtenVPA) sameLabels(other writtenVPA) bool {
+	tools := func(of map[string]string) map[string]string {
+		out := maps.Clone(of)
+		delete(out, corev1.LastAppliedConfigAnnotation)
+		return out
+	}
+	return equality.Semantic.DeepEqual(v.Labels, other.Labels) && equality.Semantic.DeepEqual(tools(v.Annotations), tools(other.Annotations))
 }
 
 // sameSpec compares specs with defaults filled in.

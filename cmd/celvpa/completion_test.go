@@ -52,8 +52,8 @@ func TestKubeconfigsThatDoNotExist(t *testing.T) {
 	_, err := celvpa(t, "plan", "--kubeconfig", "missing.yaml")
 	require.ErrorContains(t, err, "missing.yaml")
 	require.ErrorContains(t, err, "give --kubeconfig and --context")
-	_, err = celvpa(t, "plan", "-f", os.DevNull, "-n", "web")
-	require.EqualError(t, err, "-f and --namespace exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster")
+	_, err = celvpa(t, "plan", "-f", os.DevNull, "--context", "web")
+	require.EqualError(t, err, "-f and --context exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster")
 }
 
 // TestCobrasOwnCommandsRefuseUnknownWords, which cobra answers with the help of another command and exit code 0.

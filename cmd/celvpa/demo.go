@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -38,14 +37,14 @@ func demoCommand(compile compileFunc) *cobra.Command {
 new and running pods would get, and what a change of rules would do. Above each answer is the command to type for it. No
 cluster is asked, and nothing is sent anywhere.
 
-It writes to the folder of --dir only, and never over a file that differs from what it would write.
+It writes to the folder of --dir only, which must be new or empty.
 
-Exit code 0: all commands ran; 2: one could not run, or the folder has other files.`,
+Exit code 0: all commands ran; 2: one could not run, or the folder has files.`,
 		Example: "  celvpa demo\n  celvpa demo | less\n  celvpa demo --dir /tmp/celvpa",
-		Args:    takes(0, 0),
+		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
-	cmd.Flags().StringVar(&d.dir, "dir", demoFolder, "folder for manifests, usage and results: a new or empty one, or that of an earlier demo")
+	cmd.Flags().StringVar(&d.dir, "dir", demoFolder, "folder for manifests, usage and results: a new or empty one")
 	_ = cmd.MarkFlagDirname("dir") // it fails for an unknown flag only
 	return cmd
 }
@@ -85,21 +84,12 @@ func (d *demo) typed(line string) string {
 	return strings.ReplaceAll(line, demoFolder, folder)
 }
 
-// prepare writes manifests and usage. It refuses a folder with anything but these and what the story writes.
+// prepare writes manifests and usage into a new or empty folder.
 func (d *demo) prepare() error {
-	err := filepath.WalkDir(d.dir, func(file string, entry fs.DirEntry, err error) error {
-		name, _ := filepath.Rel(d.dir, file)
-		name = filepath.ToSlash(name)
-		_, foreign := fs.Stat(story.Files, name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && name == ".":
-			return nil
-		case err == nil && (foreign != nil && !slices.Contains(strings.Fields(story.Story), demoFolder+"/"+name) || !entry.IsDir() && !entry.Type().IsRegular()):
-			return fmt.Errorf("%s is not a file of celvpa demo; name a new folder with --dir", file)
-		}
-		return err
-	})
-	if err != nil {
+	switch there, err := os.ReadDir(d.dir); {
+	case err == nil && len(there) > 0:
+		return fmt.Errorf("%s holds files, which may have been changed since an earlier demo: remove it, or name a new folder with --dir", d.dir)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	return fs.WalkDir(story.Files, ".", func(file string, entry fs.DirEntry, err error) error {
@@ -114,17 +104,8 @@ func (d *demo) prepare() error {
 	})
 }
 
-// write writes a file of the folder, unless it is there already. It is not written over if it has another text.
 func (d *demo) write(name string, text []byte) error {
 	file := filepath.Join(d.dir, filepath.FromSlash(name))
-	switch there, err := os.ReadFile(file); {
-	case err == nil && bytes.Equal(there, text):
-		return nil
-	case err == nil:
-		return fmt.Errorf("%s is not what this celvpa demo writes: it was changed, or another version wrote it; remove %s, or name a new folder with --dir", file, d.dir)
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}

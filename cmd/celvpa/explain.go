@@ -90,7 +90,7 @@ func (o *explainOptions) addProcesses(cmd *cobra.Command) {
 }
 
 func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
-	if err := o.check("--usage", o.usage, "namespace"); err != nil {
+	if err := o.check("--usage", o.usage); err != nil {
 		return err
 	}
 	switch {

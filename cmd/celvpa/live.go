@@ -54,7 +54,7 @@ func (l *live) add(cmd *cobra.Command, kinds []schema.GroupVersionKind) {
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	auth, context := names.AuthOverrideFlags, names.ContextOverrideFlags
 	context.Namespace.ShortName = "n"
-	context.Namespace.Description = "namespace of the cluster to read; empty = that of the context"
+	context.Namespace.Description = "namespace to read; of a cluster, empty = that of the context"
 	names.CurrentContext.Description = "context of the kubeconfig to use; empty = the current one"
 	auth.Impersonate.Description = "user to impersonate"
 	auth.ImpersonateGroups.Description = "group to impersonate; can be repeated"

@@ -54,8 +54,8 @@ func (o *offline) add(cmd *cobra.Command, compile compileFunc) {
 }
 
 // check refuses flags that cannot work. others are files of the flag named other, which can be standard input, too. Flags of the
-// cluster in both mean something for manifests as well.
-func (o *offline) check(other string, others []string, both ...string) error {
+// cluster do not go with manifests, but for --namespace.
+func (o *offline) check(other string, others []string) error {
 	if err := o.printer.check(); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (o *offline) check(other string, others []string, both ...string) error {
 			return fmt.Errorf("--ignore: %w", err)
 		}
 	}
-	if flag := o.live.given(both...); flag != "" && len(o.files) > 0 {
+	if flag := o.live.given("namespace"); flag != "" && len(o.files) > 0 {
 		return fmt.Errorf("-f and --%s exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster", flag)
 	}
 	if slices.Contains(o.files, manifests.Stdin) && slices.Contains(others, manifests.Stdin) {
@@ -112,12 +112,19 @@ func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time)
 	return cluster, faults.Join(unread, unusable, o.narrow(cluster))
 }
 
-// narrow makes answers be about the VPAs of --selector. The error is that it matches none.
+// narrow makes answers be about the VPAs of --selector, and of manifests about those of --namespace. The error is that there are none.
 func (o *offline) narrow(cluster *simulate.Cluster) error {
-	if o.selector == nil || cluster.Select(o.selector) {
+	selection, wanted := simulate.Selection{Labels: labels.Everything()}, ""
+	if o.selector != nil {
+		selection.Labels, wanted = o.selector, " matches -l "+o.selector.String()
+	}
+	if namespace := o.live.overrides.Context.Namespace; namespace != "" && len(o.files) > 0 {
+		selection.Namespace, wanted = namespace, " of namespace "+namespace+wanted
+	}
+	if wanted == "" || cluster.Select(selection) {
 		return nil
 	}
-	return fmt.Errorf("no VerticalPodAutoscaler in %s matches -l %s", o.input(), o.selector)
+	return fmt.Errorf("no VerticalPodAutoscaler in %s%s", o.input(), wanted)
 }
 
 // input names what is read, for messages.

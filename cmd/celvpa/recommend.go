@@ -85,7 +85,11 @@ func (o *recommendOptions) run(cmd *cobra.Command) error {
 	}
 	cluster, unloaded := o.load(cmd, book, now)
 	result, unusable := cluster.Recommend(usage, o.explain)
-	o.printNotes(cmd, append(notes, cluster.Notes()...))
+	notes = append(notes, cluster.Notes()...)
+	if len(o.usage) == 0 && result.Lacking() {
+		notes = append(notes, "recommendations are made from usage: give a file with --usage, or checkpoints among the objects")
+	}
+	o.printNotes(cmd, notes)
 	forms := tables(func(p *page, wide bool) { printRecommendations(p, result, wide) })
 	forms["name"] = names(vpaResource, result.Items, func(v *vpav1.VerticalPodAutoscaler) string { return v.Namespace + "/" + v.Name })
 	if err := o.print(cmd.OutOrStdout(), result, forms); err != nil {

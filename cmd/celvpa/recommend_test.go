@@ -111,6 +111,10 @@ func TestUsageFindsItsVPA(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Equal(t, tt.rows, rows)
+			if tt.usage == "" && tt.no {
+				require.Equal(t, "recommendations are made from usage: give a file with --usage, or checkpoints among the objects", rest[0])
+				rest = rest[1:]
+			}
 			if !strings.HasPrefix(name, "an overlay") {
 				require.Equal(t, tt.rest, rest)
 				return

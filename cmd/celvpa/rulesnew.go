@@ -14,7 +14,7 @@ import (
 // newCommand prints recipes of the cookbook, from which people start overlays of their own.
 func newCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "new [RECIPE]", Short: "Print an overlay with its test table to start from; without a recipe, list them", Args: cobra.MaximumNArgs(1),
+		Use: "new [RECIPE]", Short: "Print an overlay with its test table to start from; without a recipe, list them", Args: takes(0, 1),
 		Example: "  celvpa rules new window > window.yaml\n  celvpa test --rules-dir window.yaml --run ^window/",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 {

@@ -97,3 +97,32 @@ func TestASelectorThatCannotWork(t *testing.T) {
 	_, _, err = run("", "backtest", "-f", file, "-l", "tier=gold", "--history", os.DevNull, "--choose", "true", "--sweep", "estimate.marginFraction=0.1,0.2")
 	require.ErrorContains(t, err, "--class label:KEY")
 }
+
+// TestANamespaceNarrowsManifests as it does a cluster: pods of no VPA are still there.
+func TestANamespaceNarrowsManifests(t *testing.T) {
+	for command, want := range map[string][2]string{"list": {"within-range", "too-few-replicas"}, "plan": {"within-range/api-0", "too-few-replicas/blog-0"}, "admit -o table": {"within-range/api-0", "too-few-replicas/blog-0"}} {
+		out, _, err := run("", append(strings.Fields(command), "-f", "../../examples/updater", "-n", "within-range")...)
+		require.NoError(t, err, command)
+		require.Contains(t, out, want[0], command)
+		require.NotContains(t, out, want[1], command)
+	}
+	out, _, err := run("", "plan", "-f", "../../examples/updater", "-n", "left-alone")
+	require.NoError(t, err)
+	require.Contains(t, out, "left-alone/lonely")
+	_, _, err = run("", "plan", "-f", "../../examples/updater", "-n", "nowhere")
+	require.EqualError(t, err, "no VerticalPodAutoscaler in ../../examples/updater of namespace nowhere")
+	_, _, err = run("", "explain", "within-range/api", "-f", "../../examples/updater")
+	require.EqualError(t, err, `"within-range" is not a kind; for namespace within-range, write api -n within-range`)
+}
+
+// TestLabelsOfTwoVPAsOfOneName: regression, the one that came last counted without a word, and with it whether an overlay applied.
+func TestLabelsOfTwoVPAsOfOneName(t *testing.T) {
+	one := vpaOf("Deployment", "shop")
+	two := strings.Replace(one, "metadata: {", "metadata: {annotations: {rules.celvpa.dev/pipeline: default@1.0.0}, ", 1)
+	require.NotEqual(t, one, two)
+	_, stderr, err := run(one+two, "validate", "-f", "-")
+	require.NoError(t, err)
+	require.NotContains(t, stderr, "other labels", "each is judged")
+	_, stderr, _ = run(one+two, "list", "-f", "-")
+	require.Contains(t, stderr, "VerticalPodAutoscaler web/shop has other labels or annotations at standard input:2, which do not count")
+}

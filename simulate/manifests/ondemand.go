@@ -113,17 +113,23 @@ func (s *Set) Nodes() (facts.NodeTotals, bool) {
 func (s *Set) Unknown() (out []string) {
 	s.found.mu.Lock()
 	defer s.found.mu.Unlock()
-	var workloads []string
+	var namespaces, workloads []string
 	for of, object := range s.found.objects {
 		switch {
 		case object != nil || of.kind == nodeKind:
 		case of.kind == namespaceKind:
-			out = append(out, fmt.Sprintf("the labels of namespace %s are not known, so overlays with a namespaceSelector do not apply to it", of.name))
+			namespaces = append(namespaces, of.name)
 		default:
 			workloads = append(workloads, fmt.Sprintf("%s %s/%s", of.kind.Kind, of.namespace, of.name))
 		}
 	}
-	slices.Sort(out)
+	switch slices.Sort(namespaces); len(namespaces) {
+	case 0:
+	case 1:
+		out = append(out, fmt.Sprintf("the labels of namespace %s are not known, so overlays with a namespaceSelector do not apply to it", namespaces[0]))
+	default:
+		out = append(out, fmt.Sprintf("the labels of namespace %s and %d more are not known, so overlays with a namespaceSelector do not apply to them", namespaces[0], len(namespaces)-1))
+	}
 	const consequence = "are not known, so overlays with a workloadSelector do not apply to"
 	switch slices.Sort(workloads); len(workloads) {
 	case 0:

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -303,7 +304,7 @@ func (r *Resolved) placed(ref source.Scalar, point int, lib *document.Library) (
 }
 
 func noRuleSet(ref source.Scalar, lib *document.Library) error {
-	return fmt.Errorf("no rule set %q; write it as name@version, loaded: %s", ref.Value, strings.Join(lib.RuleSetIDs(), ", "))
+	return errors.New(notLoaded(ref.Value, lib))
 }
 
 // stageOf, ruleOf, decisionOf and validationOf set the name and the source overlay of a part.
@@ -343,4 +344,9 @@ func named(own, replaced source.Scalar) source.Scalar {
 	}
 	own.Value = replaced.Value
 	return own
+}
+
+// notLoaded says that there is no such rule set. There may be many, so it names those that are near.
+func notLoaded(id string, lib *document.Library) string {
+	return fmt.Sprintf("no rule set %q; %sname@version is one of those that celvpa rules list prints", id, faults.Near(id, lib.RuleSetIDs()))
 }

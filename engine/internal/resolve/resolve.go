@@ -55,7 +55,7 @@ func Resolve(lib *document.Library, pipe *document.Pipeline, reg *registry.Regis
 		for _, name := range at.RuleSets {
 			set := lib.RuleSets[name.Value]
 			if set == nil {
-				ps.At(name, pipe.PointFrom(at.Point.Value).Subject(), fmt.Sprintf("no rule set %q; write it as name@version, loaded: %s", name.Value, strings.Join(lib.RuleSetIDs(), ", ")))
+				ps.At(name, pipe.PointFrom(at.Point.Value).Subject(), notLoaded(name.Value, lib))
 				continue
 			}
 			point.Sets = append(point.Sets, placedSet{Set: set, At: name})
