@@ -291,7 +291,7 @@ func TestPipelineFaultsAreReported(t *testing.T) {
 	require.ErrorContains(t, compile("    order.ship: [s@1.0.0]\n", "p"), "p.yaml:3:18: Pipeline p@1.0.0: points that are not named: order.adjust: [], order.validate: []; list their rule sets, or [] where none are meant to run")
 	require.ErrorContains(t, compile("    order.ship: [s@1.0.0]\n", "q"), `no pipeline "q"; loaded: p@1.0.0`)
 	require.ErrorContains(t, compile("    order.sail: [s@1.0.0]\n", "p"), `p.yaml:7:5: Pipeline p@1.0.0: no point "order.sail"`)
-	require.ErrorContains(t, compile("    order.ship: [s@2.0.0]\n", "p"), `p.yaml:7:18: Pipeline p@1.0.0: no rule set "s@2.0.0"; write it as name@version, loaded: s@1.0.0`)
+	require.ErrorContains(t, compile("    order.ship: [s@2.0.0]\n", "p"), `p.yaml:7:18: Pipeline p@1.0.0: no rule set "s@2.0.0"; did you mean s@1.0.0? write it as name@version; celvpa rules list has all`)
 	require.ErrorContains(t, compile("    order.adjust: [s@1.0.0]\n", "p"), "rule set s@1.0.0 plugs in at order.ship, not at order.adjust")
 	require.ErrorContains(t, compile("    order.ship: [s@1.0.0, s@1.0.0]\n", "p"), "stands twice at order.ship")
 }

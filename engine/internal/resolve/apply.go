@@ -348,5 +348,5 @@ func named(own, replaced source.Scalar) source.Scalar {
 
 // notLoaded says that there is no such rule set. There may be many, so it names those that are near.
 func notLoaded(id string, lib *document.Library) string {
-	return fmt.Sprintf("no rule set %q; %sname@version is one of those that celvpa rules list prints", id, faults.Near(id, lib.RuleSetIDs()))
+	return fmt.Sprintf("no rule set %q; %swrite it as name@version; celvpa rules list has all", id, faults.Near(id, lib.RuleSetIDs()))
 }
