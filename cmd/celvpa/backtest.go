@@ -201,7 +201,7 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	}
 	forms := tables(func(p *page, wide bool) {
 		printBacktest(p, report, wide)
-		o.choice.printChoice(p, report.Choice)
+		o.choice.printChoice(p, report.Choice, wide)
 	})
 	forms["csv"] = func(p *page) { printBacktestCSV(p, report) }
 	if o.form == "html" {
@@ -258,12 +258,12 @@ func (o *backtestOptions) settings(display *progress) backtest.Options {
 	return out
 }
 
-// worstRows is how many containers the table shows of each policy.
-const worstRows = 5
+// neverUpdatedNames is how many workloads are named that were never updated.
+const neverUpdatedNames = 5
 
 func printBacktest(p *page, r *backtest.Report, wide bool) {
 	printWindow(p, r)
-	head := append([]string{"POLICY"}, measureHead...)
+	head := append([]string{"POLICY"}, measureHead(wide)...)
 	if r.Prices != nil {
 		head = append(head, "COST")
 	}
@@ -271,7 +271,12 @@ func printBacktest(p *page, r *backtest.Report, wide bool) {
 	hours := float64(r.Window.Seconds) / 3600
 	for i := range r.Policies {
 		policy := &r.Policies[i]
-		p.row(append(fleetCells(r, policy, hours), mark(policy.Pareto))...)
+		p.row(append(fleetCells(policy, hours, wide), mark(policy.Pareto))...)
+	}
+	if !wide {
+		printNeverUpdated(p, r, wide)
+		p.printf("\n-o wide shows more columns, each container and what is modelled; -o html draws it.\n")
+		return
 	}
 	p.printf("\nContainers: median, 95th percentile and worst.\n")
 	p.header("POLICY", "CPU-SLACK", "CPU-OVER", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS/DAY")
@@ -280,7 +285,8 @@ func printBacktest(p *page, r *backtest.Report, wide bool) {
 		p.row(r.Policies[i].Name, three(s.CPUSlackShare, percentOf), three(s.CPUOverRequestShare, percentOf), three(s.MemorySlackShare, percentOf),
 			three(s.MemOverRequestShare, percentOf), three(s.OOMs, number), three(s.EvictionsPerDay, number))
 	}
-	printContainers(p, r, hours, wide)
+	printContainers(p, r, hours)
+	printNeverUpdated(p, r, wide)
 	p.printf("\nWhat is modelled:\n")
 	for _, text := range r.Modelled {
 		p.wrapped("- ", text)
@@ -300,28 +306,57 @@ func printWindow(p *page, r *backtest.Report) {
 }
 
 // fleetCells are the cells of a policy. Requests are means over the window.
-func fleetCells(r *backtest.Report, policy *backtest.Policy, hours float64) []any {
+func fleetCells(policy *backtest.Policy, hours float64, wide bool) []any {
 	m := &policy.Fleet.Measures
-	out := append([]any{policy.Name}, measureCells(m, hours)...)
+	out := append([]any{policy.Name}, measureCells(m, hours, wide)...)
 	if m.Cost != nil {
 		out = append(out, fmt.Sprintf("%.2f", *m.Cost))
 	}
 	return out
 }
 
-// measureHead is above measureCells.
-var measureHead = []string{"CORES", "CPU-SLACK", "CPU-OVER", "THROTTLED", "GIB", "MEM-SLACK", "MEM-OVER", "OOMS", "EVICTIONS", "RESIZES", "FLAPS", "FIRST"}
+// measureColumns are the columns of measures; not all fit on a screen.
+var measureColumns = []struct {
+	name string
+	wide bool // left out otherwise
+	cell func(m *backtest.Measures, hours float64) any
+}{
+	{"CORES", false, func(m *backtest.Measures, hours float64) any { return number(over(m.CPU.RequestedCoreHours, hours)) }},
+	{"CPU-SLACK", false, func(m *backtest.Measures, _ float64) any { return percentOf(m.CPU.SlackShare) }},
+	{"CPU-OVER", false, func(m *backtest.Measures, _ float64) any { return percentOf(m.CPU.OverRequestShare) }},
+	{"THROTTLED", true, func(m *backtest.Measures, _ float64) any { return number(m.CPU.ThrottledCoreSeconds / 3600) }},
+	{"GIB", false, func(m *backtest.Measures, hours float64) any { return number(over(m.Memory.RequestedGiBHours, hours)) }},
+	{"MEM-SLACK", false, func(m *backtest.Measures, _ float64) any { return percentOf(m.Memory.SlackShare) }},
+	{"MEM-OVER", false, func(m *backtest.Measures, _ float64) any { return percentOf(m.Memory.OverRequestShare) }},
+	{"OOMS", false, func(m *backtest.Measures, _ float64) any { return m.OOMs }},
+	{"EVICTIONS", false, func(m *backtest.Measures, _ float64) any { return m.Evictions }},
+	{"RESIZES", false, func(m *backtest.Measures, _ float64) any { return m.Resizes }},
+	{"FLAPS", true, func(m *backtest.Measures, _ float64) any { return m.Flaps }},
+	{"FIRST", true, func(m *backtest.Measures, _ float64) any {
+		if m.FirstRecommendationSeconds == nil {
+			return "-"
+		}
+		return length(*m.FirstRecommendationSeconds)
+	}},
+}
 
-func measureCells(m *backtest.Measures, hours float64) []any {
-	first := any("-")
-	if m.FirstRecommendationSeconds != nil {
-		first = length(*m.FirstRecommendationSeconds)
+// measureHead is above measureCells.
+func measureHead(wide bool) (out []string) {
+	for _, c := range measureColumns {
+		if wide || !c.wide {
+			out = append(out, c.name)
+		}
 	}
-	return []any{
-		number(over(m.CPU.RequestedCoreHours, hours)), percentOf(m.CPU.SlackShare), percentOf(m.CPU.OverRequestShare), number(m.CPU.ThrottledCoreSeconds / 3600),
-		number(over(m.Memory.RequestedGiBHours, hours)), percentOf(m.Memory.SlackShare), percentOf(m.Memory.OverRequestShare),
-		m.OOMs, m.Evictions, m.Resizes, m.Flaps, first,
+	return out
+}
+
+func measureCells(m *backtest.Measures, hours float64, wide bool) (out []any) {
+	for _, c := range measureColumns {
+		if wide || !c.wide {
+			out = append(out, c.cell(m, hours))
+		}
 	}
+	return out
 }
 
 func over(a, b float64) float64 {
@@ -335,40 +370,47 @@ func three(q backtest.Quantiles, write func(float64) string) string {
 	return write(q.P50) + " " + write(q.P95) + " " + write(q.Worst)
 }
 
-// printContainers prints the worst containers of each policy but those of sweeps and those that nobody asked for, or all of all.
-func printContainers(p *page, r *backtest.Report, hours float64, wide bool) {
+// printContainers prints the containers of each policy, those with OOM kills first, then those with the most slack.
+func printContainers(p *page, r *backtest.Report, hours float64) {
 	for i := range r.Policies {
 		policy := &r.Policies[i]
-		if policy.SameAs != "" || !wide && (policy.Name == backtest.Hindsight || policy.Params != nil || policy.Implicit) {
+		if policy.SameAs != "" {
 			continue
 		}
-		list, title := slices.Clone(policy.Containers), "All containers"
-		if !wide {
-			slices.SortStableFunc(list, func(a, b backtest.Container) int { return compareWorst(&a, &b) })
-			list = list[:min(len(list), worstRows)]
-			title = "Containers with the most OOMs and slack"
-		}
-		names := policy.Name
-		for _, other := range r.Policies {
-			if other.SameAs == policy.Name {
-				names += ", " + other.Name
-			}
-		}
-		p.printf("\n%s by policy %s:\n", title, names)
-		p.header(append([]string{"NAMESPACE", "WORKLOAD", "CONTAINER"}, measureHead...)...)
+		list := slices.Clone(policy.Containers)
+		slices.SortStableFunc(list, func(a, b backtest.Container) int { return compareWorst(&a, &b) })
+		p.printf("\nContainers by policy %s:\n", namesOf(r, policy))
+		p.header(append([]string{"NAMESPACE", "WORKLOAD", "CONTAINER"}, measureHead(true)...)...)
 		for j := range list {
 			c := &list[j]
-			p.row(append([]any{c.Namespace, c.Workload, c.Container}, measureCells(&c.Measures, hours)...)...)
+			p.row(append([]any{c.Namespace, c.Workload, c.Container}, measureCells(&c.Measures, hours, true)...)...)
 		}
-		if left := len(policy.Containers) - len(list); left > 0 {
-			p.printf("… and %s; -o wide has all\n", simulate.Counted(left, "other container"))
-		}
-		printNeverUpdated(p, policy, wide)
 	}
 }
 
-// printNeverUpdated says of which workloads a policy never changed a running pod, by reason.
-func printNeverUpdated(p *page, policy *backtest.Policy, wide bool) {
+// namesOf names a policy and those that decide as it does.
+func namesOf(r *backtest.Report, policy *backtest.Policy) string {
+	names := policy.Name
+	for _, other := range r.Policies {
+		if other.SameAs == policy.Name {
+			names += ", " + other.Name
+		}
+	}
+	return names
+}
+
+// printNeverUpdated says of which workloads the policies never changed a running pod, by reason. Those of sweeps and those that nobody
+// asked for are left out, unless wide.
+func printNeverUpdated(p *page, r *backtest.Report, wide bool) {
+	for i := range r.Policies {
+		policy := &r.Policies[i]
+		if policy.SameAs == "" && (wide || policy.Name != backtest.Hindsight && policy.Params == nil && !policy.Implicit) {
+			printNeverUpdatedBy(p, namesOf(r, policy), policy, wide)
+		}
+	}
+}
+
+func printNeverUpdatedBy(p *page, names string, policy *backtest.Policy, wide bool) {
 	of := map[string][]string{}
 	for i := range policy.Workloads {
 		if w := &policy.Workloads[i]; w.NeverUpdated != nil {
@@ -378,10 +420,10 @@ func printNeverUpdated(p *page, policy *backtest.Policy, wide bool) {
 	}
 	for _, why := range slices.Sorted(maps.Keys(of)) {
 		list, more := of[why], ""
-		if left := len(list) - worstRows; left > 0 && !wide {
-			list, more = list[:worstRows], fmt.Sprintf(" and %d more", left)
+		if left := len(list) - neverUpdatedNames; left > 0 && !wide {
+			list, more = list[:neverUpdatedNames], fmt.Sprintf(" and %d more", left)
 		}
-		p.wrapped("", fmt.Sprintf("No pod of %s%s was ever evicted or resized: %s", strings.Join(list, ", "), more, why))
+		p.wrapped("", fmt.Sprintf("By %s, no pod of %s%s was ever evicted or resized: %s", names, strings.Join(list, ", "), more, why))
 	}
 }
 

@@ -311,7 +311,7 @@ func (c *chooser) end(choice *backtest.Choice) error {
 }
 
 // printChoice prints what was chosen, what it did in both parts, and what to apply.
-func (c *chooser) printChoice(p *page, choice *backtest.Choice) {
+func (c *chooser) printChoice(p *page, choice *backtest.Choice, wide bool) {
 	if choice == nil {
 		return
 	}
@@ -327,15 +327,15 @@ func (c *chooser) printChoice(p *page, choice *backtest.Choice) {
 		}
 	}
 	p.printf("\n")
-	p.header(append([]string{"CLASS", "PART", "POLICY"}, measureHead...)...)
+	p.header(append([]string{"CLASS", "PART", "POLICY"}, measureHead(wide)...)...)
 	rows := func(class, policy string, parts *backtest.Parts) {
 		for _, part := range []struct {
 			name     string
 			length   time.Duration
 			compared *backtest.Compared
 		}{{"first", choice.Split.Sub(choice.From), &parts.First}, {"rest", choice.To.Sub(choice.Split), &parts.Rest}} {
-			p.row(append([]any{class, part.name, backtest.Upstream}, measureCells(&part.compared.Upstream, part.length.Hours())...)...)
-			p.row(append([]any{class, part.name, policy}, measureCells(&part.compared.Chosen, part.length.Hours())...)...)
+			p.row(append([]any{class, part.name, backtest.Upstream}, measureCells(&part.compared.Upstream, part.length.Hours(), wide)...)...)
+			p.row(append([]any{class, part.name, policy}, measureCells(&part.compared.Chosen, part.length.Hours(), wide)...)...)
 		}
 	}
 	for i := range choice.Classes {

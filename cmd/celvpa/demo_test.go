@@ -37,7 +37,7 @@ func TestTheDemo(t *testing.T) {
 		`1 table, 1 row, 0 failed\n`,
 		`  estimate: param marginFraction 0\.15 → 0\.3\n`,
 		`   Without it, the target of cash is 93m and 776Mi\.(?s:.*)pay +cash +cash +105m .* 877Mi `,
-		`shipped +3\.49 .* 1 +14\s+production +3\.52 .* 0 +15\s`, // OOM kills, which the text has, as the difference of cores, and evictions
+		`shipped +3\.49 .* 1 +14 .*\n(?s:.*)production +3\.52 .* 0 +15 `, // OOM kills, which the text has, as the difference of cores, and evictions
 		`\n\nThe report is celvpa-demo/backtest\.html: open it in a browser\.\n$`,
 	} {
 		require.Regexp(t, essential, out)

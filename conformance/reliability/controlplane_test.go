@@ -34,7 +34,7 @@ func TestAnAPIServerThatIsKilledAndStartedAgain(t *testing.T) {
 }
 
 // noticed reports whether a program lost its connections. To one that asked at another moment the server was only starting: its
-// watches ended, minutes before their time.
+// watches ended, minutes before their time, which libraries log with -v=5.
 func noticed(p *program) bool {
 	return slices.ContainsFunc([]string{"connection refused", "connection reset", "EOF", "Watch close"}, func(words string) bool { return p.Says(words) })
 }

@@ -114,7 +114,7 @@ func startAdmission(ctx context.Context) error {
 		return err
 	}
 	admission = &program{}
-	admission.Celvpa, err = harness.Start(celvpa, address, filepath.Join(logs, "admission-controller.log"), append([]string{"admission-controller", "--kubeconfig=" + lab.Kubeconfig, "--status-lease-update-interval=1s"}, args...), admission.Add)
+	admission.Celvpa, err = harness.Start(celvpa, address, filepath.Join(logs, "admission-controller.log"), append([]string{"admission-controller", "-v=5", "--kubeconfig=" + lab.Kubeconfig, "--status-lease-update-interval=1s"}, args...), admission.Add)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (s *scene) launch(component, name string, flags ...string) *program {
 	kubeconfig := s.kubeconfig(component)
 	interval, err := harness.Pace(s.t.Context(), kubeconfig, time.Second)
 	require.NoError(s.t, err)
-	args := []string{component, "--kubeconfig=" + kubeconfig, "--address=" + address, "--vpa-object-namespace=" + s.ns, "--" + component + "-interval=" + interval.String()}
+	args := []string{component, "-v=5", "--kubeconfig=" + kubeconfig, "--address=" + address, "--vpa-object-namespace=" + s.ns, "--" + component + "-interval=" + interval.String()}
 	if component == "updater" { // a webhook on a busy machine may renew its lease late
 		args = append(args, "--admission-controller-status-lease-timeout=10m")
 	}
