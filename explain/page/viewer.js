@@ -198,7 +198,7 @@ function overTime(a) {
   for (const c of curves) c.points = c.points.map(([t, value]) => [t, drawn(value), value]);
   const lower = curves[0].points, upper = curves[1].points;
   return timeChart({
-    title: a.resource + ' over time', detail: period(from, to), from, to, top, binary: a.resource !== 'cpu', now, text: p => short(p[2]),
+    title: a.resource + (history.length ? ' over time' : ' if usage stays as it is'), detail: period(from, to), from, to, top, binary: a.resource !== 'cpu', now, text: p => short(p[2]),
     label: `${a.resource} over time${history.length ? ', since ' + clock(history[0].time) : ''}` +
       `${falls.length ? `: the target falls from ${short(a.target)} to ${short(falls.at(-1).target)}, ${away(falls.at(-1).at)}` : ''}`,
     areas: [{kind: 'band', name: 'bounds', points: upper.map(([t, up]) => [t, lower.findLast(p => p[0] <= t)?.[1] ?? null, up])}],
