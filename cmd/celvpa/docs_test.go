@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -169,6 +170,9 @@ func followsPage(t *testing.T, path string, least int) {
 		case "diff":
 			writeChanged(t, name, block.text)
 		case "console":
+			for line := range strings.Lines(block.text) {
+				require.LessOrEqual(t, utf8.RuneCountInString(line), 101, "wider than 100 columns: %s", line)
+			}
 			text := strings.ReplaceAll(block.text, " \\\n   ", "") // a command goes on in the next line
 			for _, session := range strings.Split("\n"+text, "\n$ celvpa ")[1:] {
 				command, want, _ := strings.Cut(session, "\n")
