@@ -16,6 +16,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
@@ -232,9 +233,39 @@ func showRule(out io.Writer, o *ruleOptions, path string) error {
 				known[i], _, _ = strings.Cut(id, "@")
 			}
 		}
-		return fmt.Errorf("there is no rule set, pipeline or overlay %q; %scelvpa rules list names all", path, faults.Near(path, slices.Compact(known)))
+		hint := faults.Near(path, slices.Compact(known))
+		if parts := partsCalled(library, path); len(parts) > 0 {
+			hint = "did you mean " + strings.Join(parts, " or ") + "? "
+		}
+		return fmt.Errorf("there is no rule set, pipeline or overlay %q; %scelvpa rules list names all", path, hint)
 	}
 	return nil
+}
+
+// partsCalled are the paths of stages, rules, decisions and validations of a name.
+func partsCalled(library *document.Library, name string) (out []string) {
+	for _, set := range library.RuleSets {
+		add := func(names ...string) {
+			if names[len(names)-1] == name {
+				out = append(out, strings.Join(append([]string{set.Name.Value}, names...), "/"))
+			}
+		}
+		for i := range set.Decisions {
+			add(set.Decisions[i].Name.Value)
+		}
+		for i := range set.Validations {
+			add(set.Validations[i].Name.Value)
+		}
+		for i := range set.Stages {
+			stage := set.Stages[i].Name.Value
+			add(stage)
+			for j := range set.Stages[i].Rules {
+				add(stage, set.Stages[i].Rules[j].Name.Value)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // shownPart is a rule set or a part of it.

@@ -37,6 +37,8 @@ func TestRulesAreListedAndShown(t *testing.T) {
 	require.ErrorContains(t, err, `rule set container-caps@1.0.0 has no "politics"; it has policy`)
 	_, err = celvpa(t, "rules", "show", "nothing")
 	require.ErrorContains(t, err, `there is no rule set, pipeline or overlay "nothing"; celvpa rules list names all`)
+	_, err = celvpa(t, "rules", "show", "budget-spent") // as celvpa list prints it
+	require.ErrorContains(t, err, `; did you mean unboost/budget-spent or update/budget-spent? celvpa rules list`)
 	out, err = celvpa(t, "rules", "show", "default")
 	require.NoError(t, err)
 	require.Regexp(t, `^# rules/pipeline\.yaml, digest [0-9a-f]{12}\n`, out)
