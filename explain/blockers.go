@@ -17,6 +17,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/webhook"
 )
 
@@ -76,7 +77,7 @@ func (o *objects) budgetFindings() (out []Finding) {
 		}
 		s := &b.Status
 		about := "PodDisruptionBudget " + b.Namespace + "/" + b.Name
-		if s.DesiredHealthy >= s.ExpectedPods {
+		if simulate.NeverEvicts(b) {
 			out = append(out, finding("budget-blocks", about, "allow one disruption: set maxUnavailable to 1, lower minAvailable, or run more replicas",
 				"it requires %d of %d pods to be healthy, so it never allows an eviction", s.DesiredHealthy, s.ExpectedPods))
 			continue

@@ -41,7 +41,7 @@ type Row struct {
 	Count  int    `json:"count"`
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	Token  string `json:"token,omitempty"` // of Tokens: why there are no pods
+	Token  string `json:"token,omitempty"` // of Tokens: why there are no pods, or what blocks them
 	Class  string `json:"class,omitempty"` // of the rule or the token; empty = pods are about to be changed
 }
 
@@ -165,6 +165,10 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 		var first *corev1.Pod
 		if len(of) > 0 {
 			row.next(of)
+			if budget := plan.Blocked[of[0].Pod]; budget != "" && row.Next == facts.DoEvict {
+				row.Rule, row.Token, row.Class = "", budgetBlocks, Misconfigured
+				row.Reason = "PodDisruptionBudget " + budget + " never allows an eviction"
+			}
 			first = running[of[0].Pod]
 		}
 		row.CPU, row.Memory = gap(v, first, corev1.ResourceCPU), gap(v, first, corev1.ResourceMemory)

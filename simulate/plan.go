@@ -30,6 +30,8 @@ type Plan struct {
 	Gone map[string]string `json:"-"`
 	// Beside says of the VPAs that are not selected whether they have pods, by namespace/name.
 	Beside map[string]bool `json:"-"`
+	// Blocked names the PodDisruptionBudgets that never allow the eviction of pods that are to be evicted, by the pods' namespace/name.
+	Blocked map[string]string `json:"-"`
 
 	objects *updater
 }
@@ -62,6 +64,7 @@ type updater struct {
 
 	unboosted map[*corev1.Pod]bool // pods whose startup boost would end
 	beside    map[string]bool      // see Plan
+	blocked   map[string]string    // see Plan
 }
 
 // Plan returns what the updater would do with every pod, in its order: by VPA, then by priority;
@@ -69,7 +72,7 @@ type updater struct {
 func (c *Cluster) Plan(explain bool) (*Plan, error) {
 	w, unusable := c.world()
 	w.ask(updates)
-	u := &updater{world: w, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[*corev1.Pod]bool{}, beside: map[string]bool{}}
+	u := &updater{world: w, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[*corev1.Pod]bool{}, beside: map[string]bool{}, blocked: map[string]string{}}
 	pods, unread := c.pods()
 	u.setPods(pods)
 	budgets, unreadBudgets := c.budgets()
@@ -83,7 +86,7 @@ func (c *Cluster) Plan(explain bool) (*Plan, error) {
 		}
 	}
 	items := u.items(explain)
-	return &Plan{Items: items, VPAs: len(u.vpas) - len(u.beside), Left: left, Gone: u.gone, Beside: u.beside, objects: u}, faults.Join(unusable, unread, unreadBudgets)
+	return &Plan{Items: items, VPAs: len(u.vpas) - len(u.beside), Left: left, Gone: u.gone, Beside: u.beside, Blocked: u.blocked, objects: u}, faults.Join(unusable, unread, unreadBudgets)
 }
 
 // budgets are the PodDisruptionBudgets, by namespace and name. The first of several of one name counts.

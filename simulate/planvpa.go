@@ -204,6 +204,9 @@ func (u *updater) noteBudgets() {
 		for _, pod := range inNamespace[b.Namespace] {
 			if err == nil && selector.Matches(labels.Set(pod.Labels)) {
 				pods, selecting[pod] = append(pods, keyOfPod(pod)), append(selecting[pod], b.Name)
+				if NeverEvicts(b) {
+					u.blocked[keyOfPod(pod)] = b.Name
+				}
 			}
 		}
 		if len(pods) > 0 {
@@ -218,6 +221,12 @@ func (u *updater) noteBudgets() {
 	for _, text := range applies {
 		u.note("%s", text)
 	}
+}
+
+// NeverEvicts reports whether a budget allows no eviction even while all pods are healthy.
+func NeverEvicts(b *policyv1.PodDisruptionBudget) bool {
+	s := &b.Status
+	return s.ObservedGeneration >= b.Generation && s.DisruptionsAllowed == 0 && s.ExpectedPods > 0 && s.DesiredHealthy >= s.ExpectedPods
 }
 
 // allowedNow formats a budget's status, if any.

@@ -115,6 +115,22 @@ func TestExplainShowsWhatIsWantedAndWhy(t *testing.T) {
 	require.Equal(t, "web/c: Skip: No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not in the manifests\n  no VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not in the manifests\n", parts[2])
 }
 
+// TestAListSaysThatABudgetBlocks: regression, pods that no API server lets go were listed as about to be evicted.
+func TestAListSaysThatABudgetBlocks(t *testing.T) {
+	pdb := func(status string) string {
+		return "---\n{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b, namespace: web}, spec: {selector: {matchLabels: {app: shop}}}, status: {" + status + "}}\n"
+	}
+	for status, want := range map[string]string{
+		"expectedPods: 2, desiredHealthy: 2, currentHealthy: 2":                        "web shop 100m → 500m 128Mi → 1Gi Misconfigured budget-blocks",
+		"expectedPods: 2, desiredHealthy: 1, currentHealthy: 1":                        "web shop 100m → 500m 128Mi → 1Gi - evict",
+		"expectedPods: 2, desiredHealthy: 1, currentHealthy: 2, disruptionsAllowed: 1": "web shop 100m → 500m 128Mi → 1Gi - evict",
+	} {
+		out, err := piped(t, shopPlan()+pdb(status), "list", "-f", "-", "--no-headers")
+		require.NoError(t, err)
+		require.Contains(t, strings.Join(strings.Fields(out), " "), want, status)
+	}
+}
+
 // TestBudgetsThatTheAPIServerAsksAreReported, of pods that would be evicted and have started.
 func TestBudgetsThatTheAPIServerAsksAreReported(t *testing.T) {
 	pdb := func(name, spec, status string) string {
