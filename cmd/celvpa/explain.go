@@ -206,12 +206,7 @@ func (o *explainOptions) book(flags bool) (*compile.Rulebook, error) {
 
 // printSummary prints a report for a screen: the verdict, what blocks, the numbers, and the pods with what changes and why.
 func printSummary(p *page, r *explain.Report) {
-	verdict := r.Verdict.Text
-	if r.Verdict.Token != "unknown" {
-		verdict += " (" + r.Verdict.Token + ")"
-	}
-	p.wrapped("", verdict)
-	printSubject(p, r)
+	printHeadline(p, r)
 	blocks := slices.DeleteFunc(slices.Clone(r.Findings), func(f explain.Finding) bool {
 		ofPods := strings.Contains(f.Token, "/") // is said with the pods
 		return f.Class == explain.Info || f.Class == explain.Settled && ofPods
@@ -330,8 +325,7 @@ func requestChanges(list []answers.Change) string {
 
 // printReport prints all of a report as text.
 func printReport(p *page, r *explain.Report) {
-	p.printf("%s (%s)\n", oneLine(r.Verdict.Text), r.Verdict.Token)
-	printSubject(p, r)
+	printHeadline(p, r)
 	printFindings(p, r.Findings)
 	printAmounts(p, r.Resources)
 	printPods(p, r.Pods)
@@ -340,7 +334,13 @@ func printReport(p *page, r *explain.Report) {
 	printUnknown(p, r.Unknown, p.line)
 }
 
-func printSubject(p *page, r *explain.Report) {
+// printHeadline prints the verdict, with its token if there is one, and what it is about.
+func printHeadline(p *page, r *explain.Report) {
+	verdict := r.Verdict.Text
+	if r.Verdict.Token != "unknown" {
+		verdict += " (" + r.Verdict.Token + ")"
+	}
+	p.wrapped("", verdict)
 	if r.VPA != "" {
 		p.wrapped("", fmt.Sprintf("VerticalPodAutoscaler %s, %s, mode %s, at %s", r.VPA, cmp.Or(r.Target, "no target"), r.Mode, stamp(r.Now)))
 	}
