@@ -128,7 +128,7 @@ func TestTheTimeOfManifestsIsThatOfTheNewestCheckpoint(t *testing.T) {
 	require.NotContains(t, out, "no-samples")
 	out, err = celvpa(t, "explain", "-f", repository+"/examples/checkpoint", "--now", "2026-09-01T00:00:00Z", "-o", "wide")
 	require.NoError(t, err)
-	require.Contains(t, out, "blocked: the recommender sees 2 pods, but no usage at 2026-09-01T00:00:00Z: that in checkpoints, written at 2026-01-31T11:59:00Z, has expired or is empty (no-samples)")
+	require.Contains(t, strings.Join(strings.Fields(out), " "), "blocked: the recommender sees 2 pods, but no usage at 2026-09-01T00:00:00Z: that in checkpoints, written at 2026-01-31T11:59:00Z, has expired or is empty (no-samples)")
 }
 
 // TestTheTableOfExplainFitsOnAScreen: lines were up to 600 characters long.
@@ -174,7 +174,7 @@ func TestATargetThatCannotBeUsedIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, _, err := run(tt.text, "explain", "-f", "-", "--now", planNow, "-o", "wide")
 			require.NoError(t, err)
-			require.Contains(t, out, "blocked: cannot read targetRef. Reason: "+tt.want+" (target-unusable)")
+			require.Contains(t, strings.Join(strings.Fields(out), " "), "blocked: cannot read targetRef. Reason: "+tt.want+" (target-unusable)")
 			out, _, err = run(tt.text, "list", "-f", "-", "--now", planNow, "-o", "wide")
 			require.NoError(t, err)
 			require.Contains(t, out, "Cannot read targetRef. Reason: "+tt.want)
