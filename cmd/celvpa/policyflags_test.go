@@ -195,7 +195,7 @@ func TestGatesOfAnyRuleAreReported(t *testing.T) {
 }
 
 // ofUpstream is what a backtest reports about its policy upstream, which has upstream's gates whatever is given.
-var ofUpstream = regexp.MustCompile(`(?s)Containers with the most [^\n]* by policy upstream:.*?\n\n`)
+var ofUpstream = regexp.MustCompile(`(?s)By upstream, no pod of .*?\n\n`)
 
 // TestHelpOfOfflineCommandsNamesTheGates, as it does all flags.
 func TestHelpOfOfflineCommandsNamesTheGates(t *testing.T) {
