@@ -47,7 +47,12 @@ func openOver(o Options, layer *document.Layer) (*Rules, error) {
 	}
 	for _, name := range o.Pipelines {
 		if _, err := library.Pipeline(name); err != nil {
-			return nil, fmt.Errorf("--pipelines: %w; %sshipped: %s", err, faults.Near(name, rules.PipelineNames), strings.Join(rules.PipelineNames, ", "))
+			return nil, notShipped("--pipelines", name, err)
+		}
+	}
+	if o.Pipeline != "" && err == nil {
+		if _, err := library.Pipeline(o.Pipeline); err != nil {
+			return nil, notShipped("--pipeline", o.Pipeline, err)
 		}
 	}
 	registry, broken := Registry()
@@ -58,6 +63,11 @@ func openOver(o Options, layer *document.Layer) (*Rules, error) {
 		o.Pipeline = rules.DefaultPipeline
 	}
 	return &Rules{Library: library, registry: registry, Options: o}, err
+}
+
+// notShipped is the error of a flag that names a pipeline which is not there.
+func notShipped(flag, name string, err error) error {
+	return fmt.Errorf("%s: %w; %sshipped: %s", flag, err, faults.Near(name, rules.PipelineNames), strings.Join(rules.PipelineNames, ", "))
 }
 
 // Compile compiles every pipeline, alone and with its overlays. The error lists every fault with
