@@ -98,9 +98,12 @@ func cappedFindings(pods []Pod) (out []Finding) {
 	count := map[string]int{}
 	for i := range pods {
 		for _, capped := range pods[i].Capped {
-			said := capped.Short()
+			said, bound := capped.Short(), "change what bounds it"
+			if strings.Contains(capped.Why, "LimitRange") {
+				bound = "change the LimitRange of namespace " + namespaceOf(&pods[i])
+			}
 			if count[said]++; count[said] == 1 {
-				out = append(out, finding("target-capped", "", "change what bounds it, if pods are to get the target", "%s", said))
+				out = append(out, finding("target-capped", "", bound+", if pods are to get the target", "%s", said))
 			}
 		}
 	}
@@ -108,6 +111,11 @@ func cappedFindings(pods []Pod) (out []Finding) {
 		out[i].About = simulate.Counted(count[out[i].Text], "pod")
 	}
 	return out
+}
+
+func namespaceOf(p *Pod) string {
+	namespace, _, _ := strings.Cut(p.Pod, "/")
+	return namespace
 }
 
 // podFindings are a finding for each rule that keeps pods from what is recommended, and for each other

@@ -31,7 +31,7 @@ func TestTheDemo(t *testing.T) {
 		`pay/cash-0 .*requests\.memory +1Gi → 776Mi +requests/recommended/request\n`,
 		`shop/auth-0 +Skip +eligibility/too-few-replicas\nshop/web-0 +InPlace +update/resize\nshop/web-1 +Wait +update/budget-spent\n`,
 		`\neligibility/too-few-replicas: The workload has 1 live pod, fewer than\s+minReplicas \(2, set by --min-replicas\)\n`,
-		`\nupdate/resize: Its requests are outside the recommended range\nupdate/budget-spent: 1 of 2 replicas disrupted or not running, at most 1`,
+		`\nupdate/resize: Its requests are outside the recommended range\nupdate/budget-spent: With those of this cycle, 1 of 2 replicas are disrupted`,
 		`blocked: the workload has 1 live pod(?s:.*)Misconfigured: eligibility/too-few-replicas, pod auth-0\n  until it has 2 live pods`,
 		`\$ celvpa rules lint \S+\nnothing found\n`,
 		`1 table, 1 row, 0 failed\n`,

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/inspect"
 	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -271,6 +272,9 @@ func printGroups(p *page, r *explain.Report) {
 	for i := range r.Pods {
 		pod := &r.Pods[i]
 		action, why := cmp.Or(pod.Action, "-"), pod.Reason
+		if action == facts.DoEvict && r.Verdict.Token == "budget-blocks" {
+			action += ", which API servers refuse"
+		}
 		if pod.Rule != "" {
 			action += ", by " + pod.Rule
 		}

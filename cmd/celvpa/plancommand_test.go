@@ -21,14 +21,14 @@ func shopPlan() string {
 func TestThePlanCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("shop.yaml", []byte(shopPlan()), 0o600))
-	const outside, spent = "update/evict: Its requests are outside the recommended range", "update/budget-spent: 1 of 2 replicas disrupted or not running, at most 1 allowed (--eviction-tolerance)"
+	const outside, spent = "update/evict: Its requests are outside the recommended range", "update/budget-spent: With those of this cycle, 1 of 2 replicas are disrupted or not running; at most 1 may be (--eviction-tolerance)"
 	const table = "POD ACTION RULE web/a Evict update/evict web/b Wait update/budget-spent " + outside + " " + spent
 	const both = "POD ACTION RULE web/a Evict update/evict web/b Evict update/evict " + outside
 	const few = "POD ACTION RULE web/a Skip eligibility/too-few-replicas web/b Skip eligibility/too-few-replicas " +
 		"eligibility/too-few-replicas: The workload has 2 live pods, fewer than minReplicas (3, set by --min-replicas)"
 	const wide = "POD VPA ACTION RULE PRIORITY REASON CHANGE " +
 		"web/a web/shop Evict update/evict 11 up outside Its requests are outside the recommended range container app: requests.cpu 100m → 500m; container app: requests.memory 128Mi → 1Gi " +
-		"web/b web/shop Wait update/budget-spent 11 up outside 1 of 2 replicas disrupted or not running, at most 1 allowed (--eviction-tolerance) container app: requests.cpu 100m → 500m; container app: requests.memory 128Mi → 1Gi"
+		"web/b web/shop Wait update/budget-spent 11 up outside With those of this cycle, 1 of 2 replicas are disrupted or not running; at most 1 may be (--eviction-tolerance) container app: requests.cpu 100m → 500m; container app: requests.memory 128Mi → 1Gi"
 	for name, tt := range map[string]struct{ args, stdin, out, fails string }{
 		"a table":               {args: "-f shop.yaml --now 2026-01-31T12:00:00Z", out: table},
 		"seconds since 1970":    {args: "-f shop.yaml --now 1769860800", out: table},
@@ -39,7 +39,7 @@ func TestThePlanCommand(t *testing.T) {
 		"all columns":           {args: "-f shop.yaml -o wide", out: wide},
 		"several reasons": {args: "-f shop.yaml -f - --min-replicas 1", stdin: strings.ReplaceAll(farOff("StatefulSet", "shop")+sized("StatefulSet", "", "shop", 1)+running("a", "shop", "StatefulSet", "shop")+running("b", "shop", "StatefulSet", "shop"), "web", "other"),
 			out: "POD ACTION RULE other/a Evict update/evict other/b Wait update/budget-spent web/a Evict update/evict web/b Wait update/budget-spent " +
-				outside + " update/budget-spent: 0 of 1 replicas disrupted or not running, at most 1 allowed (--eviction-tolerance); -o wide shows 1 more reason"},
+				outside + " update/budget-spent: With those of this cycle, 0 of 1 replicas are disrupted or not running; at most 1 may be (--eviction-tolerance); -o wide shows 1 more reason"},
 		"a file that is missing":      {args: "-f missing.yaml -f shop.yaml", out: table, fails: "cannot read missing.yaml: no such file or directory"},
 		"a pod that cannot be read":   {args: "-f - -f shop.yaml", stdin: strings.Replace(running("odd", "shop", "StatefulSet", "shop"), "100m", "1 core", 1), out: table, fails: `Pod web/odd cannot be read: spec.containers[0].resources.requests.cpu is "1 core", which is not a quantity`},
 		"an unreadable VPA":           {args: "-f shop.yaml -f -", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: table, fails: "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
@@ -71,7 +71,7 @@ func TestTheJSONOfPlanIsAContract(t *testing.T) {
 	const change = `"change":[{"container":"app","field":"requests.cpu","from":"100m","to":"500m"},{"container":"app","field":"requests.memory","from":"128Mi","to":"1Gi"}]`
 	require.JSONEq(t, `{"items":[
 		{"pod":"web/a","vpa":"web/shop","action":"Evict","rule":"update/evict","reason":"Its requests are outside the recommended range","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11,"mayEvict":true},`+change+`},
-		{"pod":"web/b","vpa":"web/shop","action":"Wait","rule":"update/budget-spent","class":"Waiting","reason":"1 of 2 replicas disrupted or not running, at most 1 allowed (--eviction-tolerance)","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11,"mayEvict":true},`+change+`},
+		{"pod":"web/b","vpa":"web/shop","action":"Wait","rule":"update/budget-spent","class":"Waiting","reason":"With those of this cycle, 1 of 2 replicas are disrupted or not running; at most 1 may be (--eviction-tolerance)","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11,"mayEvict":true},`+change+`},
 		{"pod":"web/c","vpa":"","action":"Skip","rule":"","reason":"No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not in the manifests"}]}`, string(got))
 
 	report, _, err = plannedFrom(t, false, "")

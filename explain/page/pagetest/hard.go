@@ -15,7 +15,7 @@ import (
 func Large(containers int) *explain.Report {
 	report := &explain.Report{
 		Subject: "StatefulSet batch/workers", VPA: "batch/workers", Target: "StatefulSet/workers", Mode: "Recreate", Now: Now,
-		Verdict:   explain.Verdict{Token: "update/budget-spent", Action: "Wait", Text: "1 of 2 replicas disrupted or not running, at most 1 allowed (--eviction-tolerance)"},
+		Verdict:   explain.Verdict{Token: "update/budget-spent", Action: "Wait", Text: "With those of this cycle, 1 of 2 replicas are disrupted or not running; at most 1 may be (--eviction-tolerance)"},
 		Processes: processes("65895351f390", "0f1e2d3c4b5a"), Rules: rules,
 	}
 	pod := explain.Pod{RunningPod: answers.RunningPod{PlannedPod: answers.PlannedPod{
