@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -107,7 +109,7 @@ func TestCertificatesThatExpireWhileTheProcessStandsStill(t *testing.T) {
 	s.patched("web")
 	p := admissionWith(t, "--webhook-certificate-lifetime=3s", "--webhook-ca-lifetime=9s")
 	s.patched("web")
-	require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGSTOP))
+	standStill(t, p.Pid())
 	goesOn(t, 10*time.Second)
 	require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGCONT))
 	s.patched("web")
@@ -195,6 +197,22 @@ func TestAWebhookThatIsDown(t *testing.T) {
 	s.losesNothing()
 }
 
+// standStill stops a process, and waits until each of its threads has stopped: on a busy machine, some run on for a while.
+func standStill(t *testing.T, pid int) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	hang.Eventually(t, "all threads to stop", func(context.Context) (bool, error) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, thread := range threads {
+			text, err := os.ReadFile(thread)
+			if _, state, _ := strings.Cut(string(text), ") "); err != nil || !strings.HasPrefix(state, "T") {
+				return false, nil
+			}
+		}
+		return len(threads) > 0, err
+	})
+}
+
 // TestAWebhookThatHangs for longer than API servers wait, in the midst of a rollout.
 func TestAWebhookThatHangs(t *testing.T) {
 	s := newStage(t, "rel-webhook-hangs", nil)
@@ -203,7 +221,7 @@ func TestAWebhookThatHangs(t *testing.T) {
 	s.haveRecommendations("web", "inplace", "off", "fitting")
 	s.begin()
 	s.rollsOut()
-	require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGSTOP))
+	standStill(t, p.Pid())
 	awake := func() { require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGCONT)) }
 	t.Cleanup(awake)
 	require.Greater(t, s.unpatched("web"), 4*time.Second, "API servers wait for --webhook-timeout-seconds, and not until it is awake")

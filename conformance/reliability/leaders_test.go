@@ -57,7 +57,7 @@ func TestALeaderThatStandsStillInItsCycle(t *testing.T) {
 	old, err := leader(t.Context(), lease)
 	require.NoError(t, err)
 	require.NotEmpty(t, old)
-	require.NoError(t, syscall.Kill(first.Pid(), syscall.SIGSTOP))
+	standStill(t, first.Pid())
 	held()
 	s.updater = s.start("updater", electing(lease)...)
 	hang.Eventually(t, "another leader", func(ctx context.Context) (bool, error) {
