@@ -177,6 +177,9 @@ func printNotes(cmd *cobra.Command, notes []string) {
 	}
 }
 
+// emptyInput is the error that there is nothing to answer about, which may come.
+type emptyInput struct{ error }
+
 // end is the error of a command that has printed its answer: what could not be read or used; else that the input was empty,
 // as the format nothing says of the files; else errNo for an answer that is no.
 func (o *offline) end(errs error, empty bool, nothing string, no bool) error {
@@ -184,7 +187,7 @@ func (o *offline) end(errs error, empty bool, nothing string, no bool) error {
 	case errs != nil:
 		return errs
 	case empty:
-		return fmt.Errorf(nothing, o.input())
+		return emptyInput{fmt.Errorf(nothing, o.input())}
 	case no:
 		return errNo
 	}

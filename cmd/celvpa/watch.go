@@ -35,7 +35,8 @@ func (w *watching) check(cmd *cobra.Command, o *offline) error {
 	return nil
 }
 
-// run calls a function that answers, again and again with --watch. An answer that fails does not end it, except the first.
+// run calls a function that answers, again and again with --watch. An answer that fails does not end it, except the first, unless
+// there is only nothing yet to answer about.
 func (w *watching) run(cmd *cobra.Command, o *offline, answer func() error) error {
 	if err := w.check(cmd, o); err != nil || !w.on {
 		if err == nil {
@@ -52,7 +53,7 @@ func (w *watching) run(cmd *cobra.Command, o *offline, answer func() error) erro
 		cmd.SetOut(&text)
 		cmd.SetErr(&notes)
 		err := answer()
-		if first && err != nil && text.Len() == 0 {
+		if empty := (emptyInput{}); first && err != nil && text.Len() == 0 && !errors.As(err, &empty) {
 			fmt.Fprint(stderr, notes.String())
 			return err
 		}
@@ -62,7 +63,7 @@ func (w *watching) run(cmd *cobra.Command, o *offline, answer func() error) erro
 			said = now
 		}
 		if now := text.String(); now != last && now != "" {
-			if !first {
+			if last != "" {
 				fmt.Fprint(out, o.between())
 			}
 			if _, err := fmt.Fprint(out, now); err != nil {

@@ -32,6 +32,7 @@ func TestAnAnswerIsPrintedAgainWhenItChanges(t *testing.T) {
 		"notes of one":       {"table", []look{{text: "a\n", note: "n\n"}, {text: "a\n", note: "n\n"}, {text: "b\n", note: "n\n"}}, "a\n\nb\n", "n\n", nil},
 		"a failure between":  {"table", []look{{text: "a\n"}, {err: down}, {err: down}, {text: "a\n"}, {text: "b\n"}}, "a\n\nb\n", "celvpa: " + down.Error() + "\n", nil},
 		"a failure at first": {"table", []look{{note: "n\n", err: down}}, "", "n\n", down},
+		"nothing at first":   {"table", []look{{err: emptyInput{down}}, {err: emptyInput{down}}, {text: "a\n"}}, "a\n", "celvpa: " + down.Error() + "\n", nil},
 		"a part at first":    {"table", []look{{text: "a\n", err: down}, {text: "b\n"}}, "a\n\nb\n", "celvpa: " + down.Error() + "\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
