@@ -92,7 +92,7 @@ page-test: need-go ## Open the pages of celvpa explain and celvpa backtest in Ch
 	go test $(UNIT_FLAGS) -v ./conformance/browser | grep -vE '^=== |^ +--- PASS'
 
 .PHONY: pictures
-pictures: build ## Take docs/pictures again, from the examples, with Chromium
+pictures: need-go ## Take docs/pictures again, from the examples, with Chromium
 	mkdir -p docs/pictures
 	go test ./conformance/browser -run '^TestPictures$$' -count 1 -pictures $(CURDIR)/docs/pictures
 

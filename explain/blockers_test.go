@@ -118,8 +118,8 @@ func TestABudgetThatAllowsNoEvictionIsTheVerdict(t *testing.T) {
 	evicts, resizes := Pod{}, Pod{}
 	evicts.Action, evicts.Rule, evicts.Reason = "Evict", "update/evict", "Its requests are outside the recommended range"
 	resizes.Action, resizes.Rule = "InPlace", "update/resize"
-	r := &Report{Pods: []Pod{evicts}, Findings: []Finding{finding(budgetBlocks, "PodDisruptionBudget shop/web", "", "it requires 2 of 2 pods to be healthy, so it never allows an eviction")}}
-	require.Equal(t, Verdict{Token: budgetBlocks, Action: "Evict", Text: "blocked: PodDisruptionBudget shop/web requires 2 of 2 pods to be healthy, so it never allows an eviction"}, verdict(r, nil, r.Now))
+	r := &Report{Pods: []Pod{evicts}, Findings: []Finding{finding(BudgetBlocks, "PodDisruptionBudget shop/web", "", "it requires 2 of 2 pods to be healthy, so it never allows an eviction")}}
+	require.Equal(t, Verdict{Token: BudgetBlocks, Action: "Evict", Text: "blocked: PodDisruptionBudget shop/web requires 2 of 2 pods to be healthy, so it never allows an eviction"}, verdict(r, nil, r.Now))
 	r.Pods = append(r.Pods, resizes)
 	require.Equal(t, "update/evict", verdict(r, nil, r.Now).Token, "resizes go on")
 }

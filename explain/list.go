@@ -166,7 +166,7 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 		if len(of) > 0 {
 			row.next(of)
 			if budget := plan.Blocked[of[0].Pod]; budget != "" && row.Next == facts.DoEvict {
-				row.Rule, row.Token, row.Class = "", budgetBlocks, Misconfigured
+				row.Rule, row.Token, row.Class = "", BudgetBlocks, Misconfigured
 				row.Reason = "PodDisruptionBudget " + budget + " never allows an eviction"
 			}
 			first = running[of[0].Pod]

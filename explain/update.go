@@ -98,12 +98,10 @@ func cappedFindings(pods []Pod) (out []Finding) {
 	count := map[string]int{}
 	for i := range pods {
 		for _, capped := range pods[i].Capped {
-			said, bound := capped.Short(), "change what bounds it"
-			if strings.Contains(capped.Why, "LimitRange") {
-				bound = "change the LimitRange of namespace " + namespaceOf(&pods[i])
-			}
+			said := capped.Short()
 			if count[said]++; count[said] == 1 {
-				out = append(out, finding("target-capped", "", bound+", if pods are to get the target", "%s", said))
+				namespace, _, _ := strings.Cut(pods[i].Pod, "/")
+				out = append(out, finding("target-capped", "", "change that bound, if pods are to get the target; LimitRanges are in namespace "+namespace, "%s", said))
 			}
 		}
 	}
@@ -111,11 +109,6 @@ func cappedFindings(pods []Pod) (out []Finding) {
 		out[i].About = simulate.Counted(count[out[i].Text], "pod")
 	}
 	return out
-}
-
-func namespaceOf(p *Pod) string {
-	namespace, _, _ := strings.Cut(p.Pod, "/")
-	return namespace
 }
 
 // podFindings are a finding for each rule that keeps pods from what is recommended, and for each other
@@ -235,7 +228,7 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 		when = "in " + u.NextCycle.Sub(now).Round(time.Second).String()
 	}
 	evicts := func(p *Pod) bool { return p.Action == facts.DoEvict }
-	if i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Token == budgetBlocks }); i >= 0 && len(acting) > 0 && !slices.ContainsFunc(acting, func(p *Pod) bool { return !evicts(p) }) {
+	if i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Token == BudgetBlocks }); i >= 0 && len(acting) > 0 && !slices.ContainsFunc(acting, func(p *Pod) bool { return !evicts(p) }) {
 		return r.Findings[i].verdict(facts.DoEvict) // the updater would try in vain
 	}
 	if len(acting) > 0 {
@@ -299,10 +292,11 @@ func (f Finding) verdict(action string) Verdict {
 	return Verdict{Token: f.Token, Action: action, Text: how + lower(f.Text)}
 }
 
-const (
-	budgetBlocks = "budget-blocks"
-	scaledToo    = "hpa-same-resource" // keeps nothing from happening
-)
+// BudgetBlocks is the token of a PodDisruptionBudget that never allows an eviction.
+const BudgetBlocks = "budget-blocks"
+
+// scaledToo is the token of a fault that keeps nothing from happening.
+const scaledToo = "hpa-same-resource"
 
 // lower makes a sentence part of another one.
 func lower(text string) string {

@@ -272,7 +272,7 @@ func printGroups(p *page, r *explain.Report) {
 	for i := range r.Pods {
 		pod := &r.Pods[i]
 		action, why := cmp.Or(pod.Action, "-"), pod.Reason
-		if action == facts.DoEvict && r.Verdict.Token == "budget-blocks" {
+		if action == facts.DoEvict && r.Verdict.Token == explain.BudgetBlocks {
 			action += ", which API servers refuse"
 		}
 		if pod.Rule != "" {

@@ -67,12 +67,8 @@ const (
 
 // sort sorts the rows by a column.
 func (t *grid) sort(column int) {
-	keys := make(map[*any]sortKey, len(t.rows)) // by the first cell
-	for _, cells := range t.rows {
-		keys[&cells[0]] = newSortKey(cells[column])
-	}
 	slices.SortStableFunc(t.rows, func(x, y []any) int {
-		a, b := keys[&x[0]], keys[&y[0]]
+		a, b := newSortKey(x[column]), newSortKey(y[column])
 		return cmp.Or(cmp.Compare(a.kind, b.kind), a.amount.Cmp(b.amount), strings.Compare(a.text, b.text))
 	})
 }
