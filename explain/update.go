@@ -101,7 +101,7 @@ func cappedFindings(pods []Pod) (out []Finding) {
 			said := capped.Short()
 			if count[said]++; count[said] == 1 {
 				namespace, _, _ := strings.Cut(pods[i].Pod, "/")
-				out = append(out, finding("target-capped", "", "change that bound, if pods are to get the target; LimitRanges are in namespace "+namespace, "%s", said))
+				out = append(out, finding("target-capped", "", "change that bound, if pods are to get the target; kubectl get limitrange -n "+namespace+" shows LimitRanges", "%s", said))
 			}
 		}
 	}
